@@ -1,0 +1,1 @@
+//! The job store that Tenure's three workers share

@@ -1,0 +1,1 @@
+//! Leader-only background workers, elected through PostgreSQL advisory locks

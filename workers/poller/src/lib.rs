@@ -1,0 +1,1 @@
+//! The queue poller: runs due jobs

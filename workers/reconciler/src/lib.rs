@@ -1,0 +1,1 @@
+//! The reconciler: returns dead attempts to the queue and sweeps tables past their retention

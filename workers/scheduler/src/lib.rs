@@ -1,0 +1,1 @@
+//! The scheduler: turns cron expressions into jobs, each tick once
