@@ -1,0 +1,7 @@
+//! The lease protocol.
+
+mod reason;
+mod trust;
+
+pub use reason::EndReason;
+pub(crate) use trust::Trust;
