@@ -9,7 +9,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FrontDoor {
-    /// PostgreSQL itself, or something that only passes bytes on. The default.
+    /// `PostgreSQL` itself, or something that only passes bytes on. The default.
     #[default]
     Direct,
     /// A pooler in session mode. Canary and age can't be demanded of it; all else still is.
