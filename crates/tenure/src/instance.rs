@@ -230,6 +230,9 @@ impl InstanceWatch {
 impl fmt::Debug for InstanceBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let roles: Vec<_> = self.workers.iter().map(|worker| worker.role()).collect();
-        f.debug_struct("InstanceBuilder").field("address", &self.address).field("roles", &roles).finish()
+        f.debug_struct("InstanceBuilder")
+            .field("address", &self.address)
+            .field("roles", &roles)
+            .finish_non_exhaustive()
     }
 }

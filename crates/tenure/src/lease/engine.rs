@@ -129,7 +129,7 @@ impl<D: LeaseDatabase> Engine<D> {
         self.enter(SessionState::Idle);
         while self.course == Course::Running {
             let command = self.commands.recv().await;
-            self.obey_without_session(command);
+            self.obey_without_session(command.as_ref());
         }
     }
 
@@ -142,7 +142,7 @@ impl<D: LeaseDatabase> Engine<D> {
             let opened = tokio::select! {
                 biased;
                 command = self.commands.recv() => {
-                    self.obey_without_session(command);
+                    self.obey_without_session(command.as_ref());
                     continue;
                 }
                 opened = database.open() => opened,
@@ -163,14 +163,14 @@ impl<D: LeaseDatabase> Engine<D> {
         while self.course == Course::Running {
             tokio::select! {
                 biased;
-                command = self.commands.recv() => self.obey_without_session(command),
+                command = self.commands.recv() => self.obey_without_session(command.as_ref()),
                 () = &mut again => return,
             }
         }
     }
 
     /// Without a session nothing is led: only stopping means anything.
-    fn obey_without_session(&mut self, command: Option<Command>) {
+    fn obey_without_session(&mut self, command: Option<&Command>) {
         match command {
             Some(Command::Resign(_)) => {}
             // The owner is gone: stop.

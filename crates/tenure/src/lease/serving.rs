@@ -58,7 +58,7 @@ impl<D: LeaseDatabase> Engine<D> {
             // Before anything is asked or done: a process that was frozen fences itself.
             self.check_trust()?;
             match event {
-                Event::Command(command) => self.obey(command),
+                Event::Command(command) => self.obey(command.as_ref()),
                 Event::Stopped(stopped) => self.release(session, stopped).await?,
                 Event::Hint(Hint::Released(key)) => self.note_free(key),
                 Event::Hint(Hint::Resign(name)) => self.resign(|role| role.name() == name),
@@ -241,9 +241,9 @@ impl<D: LeaseDatabase> Engine<D> {
             .map_err(|reason| Lost { reason, detail: "the proof came after the trust deadline".to_owned() })
     }
 
-    fn obey(&mut self, command: Option<Command>) {
+    fn obey(&mut self, command: Option<&Command>) {
         match command {
-            Some(Command::Resign(key)) => self.resign(|role| role.key() == key),
+            Some(Command::Resign(key)) => self.resign(|role| role.key() == *key),
             Some(Command::Drain) => {
                 self.course = self.course.max(Course::Draining);
                 self.drain(EndReason::Shutdown, |_| true);

@@ -47,7 +47,7 @@ async fn listen(options: &PgConnectOptions, to: &UnboundedSender<Hint>) -> Resul
             }
             // On the same connection, so that it is this one that is checked.
             Err(_silence) => match tokio::time::timeout(CHECK_TIMEOUT, listener.execute("select 1")).await {
-                Ok(alive) => drop(alive?),
+                Ok(alive) => _ = alive?,
                 Err(_elapsed) => return Ok(()),
             },
         }

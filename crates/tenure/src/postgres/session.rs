@@ -80,8 +80,8 @@ impl PgSession {
 
     async fn acquire_in_transaction(&mut self, wanted: &[Role]) -> Result<Vec<(Role, Attempt)>, sqlx::Error> {
         let by_key: HashMap<i64, Role> = wanted.iter().map(|role| (role.key(), *role)).collect();
-        let begin = sql::begin_acquiring(self.timing.retry_interval().as_millis());
-        let mut tx = self.connection.begin_with(AssertSqlSafe(begin)).await?;
+        let opening = sql::begin_acquiring(self.timing.retry_interval().as_millis());
+        let mut tx = self.connection.begin_with(AssertSqlSafe(opening)).await?;
         let answers = sqlx::query(sql::TRY_LOCKS)
             .bind(wanted.iter().map(Role::name).collect::<Vec<_>>())
             .bind(wanted.iter().map(Role::key).collect::<Vec<_>>())
