@@ -22,23 +22,35 @@
 //! [`work_pool`].
 
 mod backlog;
+mod claim;
+mod due;
 mod enqueue;
 mod error;
+mod extend;
+mod finish;
 mod limit;
 mod list;
 mod new_job;
+mod operate;
 mod pool;
+mod release;
 mod state;
 mod storable;
 mod wakeup;
 
 pub use backlog::{Backlog, QueueBacklog, count_backlog};
+pub use claim::{Claim, ClaimedJob, claim};
+pub use due::{Due, DueProbe};
 pub use enqueue::{EnqueueError, Enqueued, enqueue};
 pub use error::JobsError;
-pub use limit::STATEMENT_LIMIT;
+pub use extend::{AttemptId, extend};
+pub use finish::{AfterFailure, complete, fail, hold_attempt};
+pub use limit::{STATEMENT_LIMIT, limit_transaction};
 pub use list::{JobFilter, JobSummary, list_jobs, read_job};
 pub use new_job::{InvalidJob, MAX_PAYLOAD_BYTES, NewJob};
+pub use operate::{cancel_job, retry_job};
 pub use pool::{query, work_connect_options, work_pool};
+pub use release::{ReleasedJob, release_dead};
 pub use state::{JobState, UnknownState};
 pub use storable::storable;
 pub use wakeup::CHANNEL;
