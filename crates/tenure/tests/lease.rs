@@ -239,8 +239,8 @@ async fn migrations_are_safe_from_many_replicas_and_printed_for_a_dba() {
     server.create_role("poor", "x").await;
     let fresh = TestServer::start();
     fresh.create_role("poor", "x").await;
-    let poor = PgPool::connect(&fresh.url_as("poor", "x")).await.unwrap();
-    let error = schema::migrate(&poor, schema::MIGRATIONS).await.unwrap_err();
+    let powerless = PgPool::connect(&fresh.url_as("poor", "x")).await.unwrap();
+    let error = schema::migrate(&powerless, schema::MIGRATIONS).await.unwrap_err();
     assert!(error.to_string().contains("tenured migrate --print"), "{error}");
     let ready = PgPool::connect(&server.url_as("poor", "x")).await.unwrap();
     let error = schema::migrate(&ready, schema::MIGRATIONS).await;

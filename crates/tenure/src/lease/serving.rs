@@ -173,9 +173,7 @@ impl<D: LeaseDatabase> Engine<D> {
         let mut due: Vec<Role> = Vec::new();
         for slot in &mut self.slots {
             let Some(since) = slot.free_since else { continue };
-            if self.course != Course::Running || !slot.competes(now) {
-                slot.free_since = None;
-            } else if now < round.rest_until {
+            if self.course != Course::Running || !slot.competes(now) || now < round.rest_until {
                 slot.free_since = None;
             } else if now >= since + wait {
                 if due.len() < spread::share(led) {
