@@ -1,32 +1,30 @@
-//! A migrated database for each test.
+//! A server of its own for each test, with the schema in it.
 
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 use std::time::Duration;
 use tenure::Epoch;
 use tenure_jobs::{Claim, ClaimedJob, Enqueued, JobState, NewJob, claim, enqueue, read_job};
+use tenure_testkit::TestServer;
 use uuid::Uuid;
 
 pub struct Database {
     pub pool: PgPool,
-    url: String,
+    server: TestServer,
 }
 
 impl Database {
     pub async fn create() -> Self {
-        let admin = tenure_jobs::work_pool("postgres://postgres@127.0.0.1:54987/postgres", 1).unwrap();
-        let name = format!("t{}", Uuid::new_v4().simple());
-        sqlx::raw_sql(sqlx::AssertSqlSafe(format!("create database {name}"))).execute(&admin).await.unwrap();
-        let url = format!("postgres://postgres@127.0.0.1:54987/{name}");
-        let pool = tenure_jobs::work_pool(&url, 8).unwrap();
+        let server = TestServer::start();
+        let pool = tenure_jobs::work_pool(&server.url(), 8).unwrap();
         let all = [tenure::schema::MIGRATIONS, tenure_jobs::MIGRATIONS].concat();
         tenure::schema::migrate(&pool, &all).await.unwrap();
-        Self { pool, url }
+        Self { pool, server }
     }
 
     /// The same database through new sessions.
     pub async fn reconnect(self) -> Self {
         self.pool.close().await;
-        Self { pool: tenure_jobs::work_pool(&self.url, 8).unwrap(), url: self.url }
+        Self { pool: tenure_jobs::work_pool(&self.server.url(), 8).unwrap(), ..self }
     }
 
     pub async fn begin(&self) -> Transaction<'static, Postgres> {

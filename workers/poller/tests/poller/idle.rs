@@ -15,11 +15,9 @@ async fn an_idle_poll_is_exactly_one_statement_without_parameters() {
     db.add(NewJob { ordering_key: Some("k".to_owned()), ..job("unknown") }).await;
     db.add(NewJob { ordering_key: Some("k".to_owned()), ..job("sql") }).await;
 
-    let url = reqwest::Url::parse(&db.url).unwrap();
-    let relay = Relay::to(format!("{}:{}", url.host_str().unwrap(), url.port().unwrap())).await;
-    let mut relayed = url.clone();
-    relayed.set_port(Some(relay.port)).unwrap();
-    let pool = tenure_jobs::work_pool(relayed.as_str(), 1).unwrap();
+    let relay = Relay::to(format!("127.0.0.1:{}", db.server.port())).await;
+    let relayed = db.server.url().replace(&format!(":{}/", db.server.port()), &format!(":{}/", relay.port));
+    let pool = tenure_jobs::work_pool(&relayed, 1).unwrap();
     let config = json!({"routes": {"sql": {"type": "sql", "statement": "select 1"}}});
     let poller = Poller::new(pool, serde_json::from_value(config).unwrap()).unwrap();
     let (term, _control) = db.term().await;

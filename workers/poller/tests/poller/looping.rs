@@ -126,7 +126,7 @@ async fn a_planned_stop_finishes_what_is_at_hand_and_takes_nothing_new() {
 #[tokio::test]
 async fn trouble_with_the_database_is_waited_out() {
     let db = Database::create().await;
-    let admin = tenure_jobs::work_pool(&db.url, 1).unwrap();
+    let admin = tenure_jobs::work_pool(&db.server.url(), 1).unwrap();
     let kill = "select pg_terminate_backend(pid) from pg_stat_activity \
                 where datname = current_database() and pid <> pg_backend_pid()";
     let mut config = sql("select 1");

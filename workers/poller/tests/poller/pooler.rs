@@ -4,6 +4,7 @@ use std::time::Duration;
 use tenure::Singleton as _;
 use tenure_jobs::{JobFilter, JobState, NewJob, count_backlog, list_jobs, retry_job};
 use tenure_poller::Poller;
+use tenure_testkit::PgBouncer;
 
 /// A stock `PgBouncer` in transaction mode moves clients between its server sessions whenever several
 /// want one, so many jobs run at once here, on fewer server sessions than clients.
@@ -12,8 +13,8 @@ async fn everything_works_through_a_transaction_pooler() {
     const JOBS: usize = 300;
     let db = Database::create().await;
     db.execute("create table effect (job bigint primary key)").await;
-    let pooler = db.pooler().await;
-    let pool = tenure_jobs::work_pool(&pooler.url, 10).unwrap();
+    let pooler = PgBouncer::builder(&db.server).pool_size(4).start().await;
+    let pool = tenure_jobs::work_pool(&pooler.url(), 10).unwrap();
     let mut config = sql("insert into effect values ($2)");
     config["poll_interval"] = json!("100ms");
     let poller = Poller::new(pool.clone(), serde_json::from_value(config).unwrap()).unwrap();

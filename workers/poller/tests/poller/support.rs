@@ -1,4 +1,4 @@
-//! A migrated database for each test, and what the tests wait for.
+//! A server of its own for each test, with the schema in it, and what the tests wait for.
 
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, PgPool};
@@ -6,39 +6,20 @@ use std::time::Duration;
 use tenure::{Term, testing::TermControl};
 use tenure_jobs::{JobState, JobSummary, NewJob, enqueue, read_job};
 use tenure_poller::Poller;
-use uuid::Uuid;
+use tenure_testkit::TestServer;
 
 pub struct Database {
     pub pool: PgPool,
-    pub url: String,
+    pub server: TestServer,
 }
 
 impl Database {
     pub async fn create() -> Self {
-        let admin = tenure_jobs::work_pool("postgres://postgres@127.0.0.1:54987/postgres", 1).unwrap();
-        let name = format!("t{}", Uuid::new_v4().simple());
-        sqlx::raw_sql(AssertSqlSafe(format!("create database {name}"))).execute(&admin).await.unwrap();
-        let url = format!("postgres://postgres@127.0.0.1:54987/{name}");
-        let pool = tenure_jobs::work_pool(&url, 10).unwrap();
+        let server = TestServer::start();
+        let pool = tenure_jobs::work_pool(&server.url(), 10).unwrap();
         let all = [tenure::schema::MIGRATIONS, tenure_jobs::MIGRATIONS].concat();
         tenure::schema::migrate(&pool, &all).await.unwrap();
-        Self { pool, url }
-    }
-
-    /// A stock `PgBouncer` in transaction mode in front of the database.
-    pub async fn pooler(&self) -> Pooler {
-        let url = reqwest::Url::parse(&self.url).unwrap();
-        let database = &url.path()[1..];
-        let dir = format!("/tmp/jobs-pg/b{}", Uuid::new_v4().simple());
-        let port = 55988;
-        std::fs::create_dir(&dir).unwrap();
-        std::fs::write(format!("{dir}/users"), "\"postgres\" \"\"\n").unwrap();
-        std::fs::write(format!("{dir}/ini"), format!("[databases]\n{database} = host=127.0.0.1 port=54987\n[pgbouncer]\nlisten_addr=127.0.0.1\nlisten_port={port}\nunix_socket_dir=\nauth_type=trust\nauth_file={dir}/users\npool_mode=transaction\n")).unwrap();
-        std::process::Command::new("chown").args(["-R", "postgres", &dir]).status().unwrap();
-        let child = tokio::process::Command::new("su").args(["postgres", "-s", "/bin/sh", "-c", &format!("exec pgbouncer {dir}/ini 2>{dir}/log")]).kill_on_drop(true).spawn().unwrap();
-        let url = format!("postgres://postgres@127.0.0.1:{port}/{database}");
-        eventually("up", async || tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok()).await;
-        Pooler { url, _child: child }
+        Self { pool, server }
     }
 
     /// A poller with this section of the configuration.
@@ -85,11 +66,6 @@ impl Database {
         })
         .await
     }
-}
-
-pub struct Pooler {
-    pub url: String,
-    _child: tokio::process::Child,
 }
 
 /// Waits until `ready` finds something. The limit is for a test that would hang, not part of any order.
