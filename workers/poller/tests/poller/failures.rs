@@ -11,14 +11,14 @@ use tokio::sync::Notify;
 
 /// A handler that a test lets go, and that tells how often it began, ended and was dropped.
 #[derive(Clone, Default)]
-pub struct Held {
+pub(crate) struct Held {
     go: Arc<Notify>,
-    pub begun: Arc<AtomicUsize>,
+    pub(crate) begun: Arc<AtomicUsize>,
     dropped: Arc<AtomicUsize>,
 }
 
 impl Held {
-    pub fn begun(&self) -> usize {
+    pub(crate) fn begun(&self) -> usize {
         self.begun.load(Ordering::SeqCst)
     }
 
@@ -26,11 +26,11 @@ impl Held {
         self.dropped.load(Ordering::SeqCst)
     }
 
-    pub fn let_one_go(&self) {
+    pub(crate) fn let_one_go(&self) {
         self.go.notify_one();
     }
 
-    pub async fn until_begun(&self, times: usize) {
+    pub(crate) async fn until_begun(&self, times: usize) {
         eventually("the handler begins", async || (self.begun() == times).then_some(())).await;
     }
 }

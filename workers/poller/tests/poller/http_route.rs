@@ -72,9 +72,9 @@ async fn a_webhook_gets_the_payload_with_a_key_that_stays_the_same_for_every_att
     db.execute("update tenure.job set run_at = now()").await;
     assert_eq!(poller.pass(&term).await.unwrap().failed, 1);
     let key = db.job(id).await.delivery_key.to_string();
-    let received = receiver.received.lock().unwrap();
-    assert_eq!(received.len(), 2);
-    for (attempt, received) in ["1", "2"].into_iter().zip(received.iter()) {
+    let deliveries = receiver.received.lock().unwrap();
+    assert_eq!(deliveries.len(), 2);
+    for (attempt, received) in ["1", "2"].into_iter().zip(deliveries.iter()) {
         assert_eq!(received.path, "/hook");
         assert_eq!(received.body, json!({"x": 1}));
         assert_eq!(received.headers["webhook-id"], key);

@@ -2,7 +2,7 @@ use crate::support::{Database, job, sql};
 use serde_json::json;
 use std::time::Duration;
 use tenure::Singleton as _;
-use tenure_jobs::{JobFilter, JobState, NewJob, count_backlog, list_jobs, retry_job};
+use tenure_jobs::{JobFilter, JobState, NewJob, count_backlog, enqueue, list_jobs, retry_job};
 use tenure_poller::Poller;
 use tenure_testkit::PgBouncer;
 
@@ -13,8 +13,8 @@ async fn everything_works_through_a_transaction_pooler() {
     const JOBS: usize = 300;
     let db = Database::create().await;
     db.execute("create table effect (job bigint primary key)").await;
-    let pooler = PgBouncer::builder(&db.server).pool_size(4).start().await;
-    let pool = tenure_jobs::work_pool(&pooler.url(), 10).unwrap();
+    let bouncer = PgBouncer::builder(&db.server).pool_size(4).start().await;
+    let pool = tenure_jobs::work_pool(&bouncer.url(), 10).unwrap();
     let mut config = sql("insert into effect values ($2)");
     config["poll_interval"] = json!("100ms");
     let poller = Poller::new(pool.clone(), serde_json::from_value(config).unwrap()).unwrap();
@@ -23,9 +23,9 @@ async fn everything_works_through_a_transaction_pooler() {
     let watch = async {
         let adds = (0..JOBS).map(async |_| {
             let mut tx = pool.begin().await.unwrap();
-            let new = NewJob { unique_key: Some("u".repeat(3)), ..job("sql") };
-            tenure_jobs::enqueue(&mut tx, &job("sql")).await.unwrap();
-            tenure_jobs::enqueue(&mut tx, &new).await.unwrap();
+            let new = NewJob { unique_key: Some("u".to_owned()), ..job("sql") };
+            enqueue(&mut tx, &job("sql")).await.unwrap();
+            enqueue(&mut tx, &new).await.unwrap();
             tx.commit().await.unwrap();
         });
         futures_util::future::join_all(adds).await;

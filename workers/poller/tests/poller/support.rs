@@ -8,13 +8,13 @@ use tenure_jobs::{JobState, JobSummary, NewJob, enqueue, read_job};
 use tenure_poller::Poller;
 use tenure_testkit::TestServer;
 
-pub struct Database {
-    pub pool: PgPool,
-    pub server: TestServer,
+pub(crate) struct Database {
+    pub(crate) pool: PgPool,
+    pub(crate) server: TestServer,
 }
 
 impl Database {
-    pub async fn create() -> Self {
+    pub(crate) async fn create() -> Self {
         let server = TestServer::start();
         let pool = tenure_jobs::work_pool(&server.url(), 10).unwrap();
         let all = [tenure::schema::MIGRATIONS, tenure_jobs::MIGRATIONS].concat();
@@ -23,35 +23,36 @@ impl Database {
     }
 
     /// A poller with this section of the configuration.
-    pub fn poller(&self, config: Value) -> Poller {
+    pub(crate) fn poller(&self, config: Value) -> Poller {
         Poller::new(self.pool.clone(), serde_json::from_value(config).unwrap()).unwrap()
     }
 
-    pub async fn term(&self) -> (Term, TermControl) {
+    pub(crate) async fn term(&self) -> (Term, TermControl) {
         TermControl::begin(&self.pool, tenure_poller::ROLE).await.unwrap()
     }
 
-    pub async fn add(&self, job: NewJob) -> i64 {
+    pub(crate) async fn add(&self, job: NewJob) -> i64 {
         let mut tx = self.pool.begin().await.unwrap();
         let enqueued = enqueue(&mut tx, &job).await.unwrap();
         tx.commit().await.unwrap();
         enqueued.id
     }
 
-    pub async fn job(&self, id: i64) -> JobSummary {
-        read_job(&mut *self.pool.begin().await.unwrap(), id).await.unwrap()
+    pub(crate) async fn job(&self, id: i64) -> JobSummary {
+        let mut tx = self.pool.begin().await.unwrap();
+        read_job(&mut tx, id).await.unwrap()
     }
 
-    pub async fn execute(&self, sql: &str) {
+    pub(crate) async fn execute(&self, sql: &str) {
         sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&self.pool).await.unwrap();
     }
 
-    pub async fn number(&self, sql: &str) -> i64 {
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
         sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(&self.pool).await.unwrap()
     }
 
     /// Makes every attempt under way overdue, as if its process had been silent for long.
-    pub async fn expire_attempts(&self) {
+    pub(crate) async fn expire_attempts(&self) {
         self.execute(
             "update tenure.job set attempt_deadline = now() - interval '1 s' where state = 'running'",
         )
@@ -59,7 +60,7 @@ impl Database {
     }
 
     /// Waits until a job is in a state.
-    pub async fn until(&self, id: i64, state: JobState) -> JobSummary {
+    pub(crate) async fn until(&self, id: i64, state: JobState) -> JobSummary {
         eventually(&format!("job {id} is {state}"), async || {
             let job = self.job(id).await;
             (job.state == state).then_some(job)
@@ -69,7 +70,7 @@ impl Database {
 }
 
 /// Waits until `ready` finds something. The limit is for a test that would hang, not part of any order.
-pub async fn eventually<T>(what: &str, ready: impl AsyncFn() -> Option<T>) -> T {
+pub(crate) async fn eventually<T>(what: &str, ready: impl AsyncFn() -> Option<T>) -> T {
     let wait = async {
         loop {
             if let Some(found) = ready().await {
@@ -81,11 +82,11 @@ pub async fn eventually<T>(what: &str, ready: impl AsyncFn() -> Option<T>) -> T 
     tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("never: {what}"))
 }
 
-pub fn job(kind: &str) -> NewJob {
+pub(crate) fn job(kind: &str) -> NewJob {
     NewJob::new(kind, json!({}))
 }
 
 /// The configuration of one SQL route, for the kind `sql`.
-pub fn sql(statement: &str) -> Value {
+pub(crate) fn sql(statement: &str) -> Value {
     json!({"routes": {"sql": {"type": "sql", "statement": statement}}})
 }

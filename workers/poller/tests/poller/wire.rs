@@ -11,16 +11,16 @@ use tokio::{
 };
 
 /// Frontend messages by their type: `Q` is a simple query, `P` a parse, `S` a sync.
-pub type Counts = BTreeMap<char, usize>;
+pub(crate) type Counts = BTreeMap<char, usize>;
 
-pub struct Relay {
-    pub port: u16,
+pub(crate) struct Relay {
+    pub(crate) port: u16,
     counts: Arc<Mutex<Counts>>,
     task: JoinHandle<()>,
 }
 
 impl Relay {
-    pub async fn to(server: String) -> Self {
+    pub(crate) async fn to(server: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let counts: Arc<Mutex<Counts>> = Arc::default();
@@ -37,7 +37,7 @@ impl Relay {
     }
 
     /// What was sent since the last call.
-    pub fn take(&self) -> Counts {
+    pub(crate) fn take(&self) -> Counts {
         std::mem::take(&mut *self.counts.lock().unwrap())
     }
 }
