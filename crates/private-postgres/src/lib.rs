@@ -1,1 +1,19 @@
-//! Starts a private PostgreSQL server from the binaries on the machine, and leaves nothing behind
+//! Starts a private PostgreSQL server from the binaries on the machine, and leaves nothing behind.
+//!
+//! For the demo and for tests: the server listens on loopback only, keeps its data in a folder that is
+//! removed on drop, and doesn't sync it to disk. It dies with the process that started it.
+//!
+//! ```no_run
+//! use tenure_private_postgres::{Binaries, PrivatePostgres};
+//! let server = PrivatePostgres::builder(Binaries::find()?).setting("max_connections", "50").start()?;
+//! println!("{}", server.url("postgres"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod account;
+mod binaries;
+mod server;
+mod template;
+
+pub use binaries::{Binaries, FindError};
+pub use server::{Builder, PrivatePostgres, ServerError, StopMode};

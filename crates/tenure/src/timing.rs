@@ -6,7 +6,7 @@
 //! ├──────────────┬───────────────┐
 //! │              next heartbeat  must have failed by here
 //! ├────────────────────────────────────┐ trust: the leader stops acting by itself
-//! ├──────────────────────────────────────────┐ hard stop + grace: the watchdog has ended the process
+//! ├──────────────────────────────────────────┐ hard stop: the watchdog has ended the process
 //! ├───────────────────────────────────────────────┐ ttl: the server ends the session
 //! ```
 
@@ -174,10 +174,10 @@ impl Timing {
         self.0.ttl.checked_sub(self.0.safety_margin).unwrap()
     }
 
-    /// How long after a successful heartbeat was sent the watchdog begins to end the process, when work
-    /// is still running. A third of the margin after trust has ended.
+    /// How long after a successful heartbeat was sent the watchdog ends a process whose work is still
+    /// running: [`trust`](Self::trust) plus [`stop_grace`](Self::stop_grace).
     pub fn hard_stop(&self) -> Duration {
-        self.trust() + self.0.safety_margin / 3
+        self.trust() + self.stop_grace()
     }
 
     /// How long a fenced transaction may stay idle before the server ends it.
@@ -190,8 +190,7 @@ impl Timing {
 
     /// The short time that work which was told to stop gets before the watchdog ends the process.
     ///
-    /// A third of the margin, at most a second. So hard stop and grace together end a third of the
-    /// margin before the server's bound.
+    /// A third of the margin, at most a second: the rest of the margin stays for the exit itself.
     pub fn stop_grace(&self) -> Duration {
         (self.0.safety_margin / 3).min(Duration::from_secs(1))
     }
@@ -240,7 +239,7 @@ mod tests {
             if let Ok(t) = Timing::new(config) {
                 prop_assert!(t.heartbeat_interval() + t.statement_timeout() < t.trust());
                 prop_assert!(t.trust() < t.hard_stop());
-                prop_assert!(t.hard_stop() + t.stop_grace() < t.ttl());
+                prop_assert!(t.hard_stop() < t.ttl());
             }
         }
     }

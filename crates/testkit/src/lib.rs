@@ -1,1 +1,16 @@
-//! What the tests of this workspace share: real servers, poolers and replicas
+//! What the tests of this workspace share: real servers, real poolers and real processes.
+//!
+//! Everything is started for one test, listens on loopback, and is stopped by its id when it is dropped.
+//! A test that can't have what it needs fails and says how to get it; none is skipped.
+
+mod eventually;
+mod pgbouncer;
+mod replica;
+mod server;
+
+pub use eventually::{eventually, free_port};
+pub use pgbouncer::{PgBouncer, PgBouncerBuilder, PoolMode};
+pub use replica::{Event, Replica};
+pub use rustix::process::Signal;
+pub use server::TestServer;
+pub use tenure_private_postgres::StopMode;

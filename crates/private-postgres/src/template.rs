@@ -1,0 +1,79 @@
+//! The data folder: made by `initdb`, or copied from one that was made before.
+
+use crate::{Binaries, ServerError, account::Account};
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::Stdio,
+};
+
+/// The superuser of private servers. There is no password: only this machine's loopback reaches them.
+pub(crate) const SUPERUSER: &str = "tenure";
+
+/// Makes `data` with `initdb`.
+pub(crate) fn initialize(binaries: &Binaries, account: Account, data: &Path) -> Result<(), ServerError> {
+    let output = account
+        .command(&binaries.path("initdb"))
+        .arg("--pgdata")
+        .arg(data)
+        .args(["--username", SUPERUSER, "--auth", "trust", "--encoding", "UTF8", "--locale", "C.UTF-8"])
+        // Small files: a folder is copied in a blink.
+        .args(["--wal-segsize", "1", "--no-sync", "--no-instructions"])
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|source| ServerError::Run { program: "initdb", source })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(ServerError::Failed { program: "initdb", said })
+}
+
+/// Makes `data` as a copy of a template in `cache`, which is made first when it isn't there.
+pub(crate) fn copy_from(
+    cache: &Path,
+    binaries: &Binaries,
+    account: Account,
+    data: &Path,
+) -> Result<(), ServerError> {
+    let folder = |source| ServerError::Folder { path: cache.to_owned(), source };
+    fs::create_dir_all(cache).map_err(folder)?;
+    let version = binaries.version().map_err(|source| ServerError::Run { program: "postgres", source })?;
+    let name: String = version.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    // Several test processes start at once: one makes the template, the others wait for it.
+    let lock = File::create(cache.join(format!("{name}.lock"))).map_err(folder)?;
+    lock.lock().map_err(folder)?;
+    let template = cache.join(&name);
+    if !template.exists() {
+        initialize(binaries, account, data)?;
+        let unfinished = cache.join(format!("{name}.unfinished"));
+        if unfinished.exists() {
+            fs::remove_dir_all(&unfinished).map_err(folder)?;
+        }
+        copy(data, &unfinished, Account::Own).map_err(folder)?;
+        fs::rename(&unfinished, &template).map_err(folder)?;
+        return Ok(());
+    }
+    drop(lock);
+    copy(&template, data, account).map_err(folder)
+}
+
+fn copy(from: &Path, to: &Path, account: Account) -> io::Result<()> {
+    fs::create_dir(to)?;
+    fs::set_permissions(to, fs::Permissions::from_mode(0o700))?;
+    account.give(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target, account)?;
+        } else {
+            fs::copy(entry.path(), &target)?;
+            account.give(&target)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,408 @@
+//! The states behind an accepted front door: *Standby*, *Acquiring*, *Leading*, and stopping work.
+
+use super::{
+    EndReason, SessionState,
+    backoff::{FORGIVEN_AFTER, jittered, rest},
+    database::{AcquireError, Attempt, Hint, LeaseDatabase, LeaseSession, Lost},
+    engine::{Command, Course, Engine},
+    slot::State,
+    spread,
+    work::{self, Stopped, WorkOutcome},
+};
+use crate::{Epoch, Role, Term, clock::Moment, telemetry};
+use std::{collections::HashSet, future::Future, sync::Arc, time::Duration};
+use tokio_util::task::AbortOnDropHandle;
+
+/// The same complaint is logged at most this often.
+const REPEAT_AFTER: Duration = Duration::from_secs(60);
+
+/// What woke the actor.
+enum Event {
+    Command(Option<Command>),
+    Stopped(Stopped),
+    Hint(Hint),
+    Time,
+}
+
+/// What one session remembers.
+struct Round {
+    pulse_at: Moment,
+    complaint: Option<(String, Moment)>,
+}
+
+impl<D: LeaseDatabase> Engine<D> {
+    /// Stands by and leads on `session` until it is lost or the instance is told to stop.
+    pub(super) async fn serve(&mut self, mut session: D::Session) {
+        self.stand_by();
+        self.enter(SessionState::Open);
+        let hints = AbortOnDropHandle::new(tokio::spawn(self.database.hints(self.hint_sender.clone())));
+        if let Err(lost) = self.compete(&mut session).await {
+            self.lose(lost).await;
+        }
+        // Dropped only here, when nothing acts any more: closing it would free the locks.
+        drop(session);
+        drop(hints);
+    }
+
+    async fn compete(&mut self, session: &mut D::Session) -> Result<(), Lost> {
+        let mut round = Round { pulse_at: self.now(), complaint: None };
+        while self.course == Course::Running || self.led() > 0 {
+            let wait = self.next_wake(&round).since(self.now());
+            let event = tokio::select! {
+                biased;
+                command = self.commands.recv(), if self.course != Course::Stopping => Event::Command(command),
+                Some(stopped) = self.stopped.recv() => Event::Stopped(stopped),
+                Some(hint) = self.hints.recv() => Event::Hint(hint),
+                () = tokio::time::sleep(wait) => Event::Time,
+            };
+            // Before anything is asked or done: a process that was frozen fences itself.
+            self.check_trust()?;
+            match event {
+                Event::Command(command) => self.obey(command.as_ref()),
+                Event::Stopped(stopped) => self.release(session, stopped).await?,
+                Event::Hint(Hint::Released(key)) => self.note_free(key),
+                Event::Hint(Hint::Resign(name)) => self.resign(|role| role.name() == name),
+                Event::Time => {}
+            }
+            self.expire_drains();
+            if self.now() >= round.pulse_at {
+                self.pulse(session, &mut round).await?;
+            }
+            self.take_free(session, &mut round).await?;
+            self.publish();
+        }
+        Ok(())
+    }
+
+    fn next_wake(&self, round: &Round) -> Moment {
+        let wait = spread::wait(self.led(), self.timing.retry_interval());
+        let mut wake = round.pulse_at;
+        for slot in &self.slots {
+            if let State::Draining { until, .. } = slot.state {
+                wake = wake.min(until);
+            }
+            if let Some(since) = slot.free_since {
+                wake = wake.min(since + wait);
+            }
+        }
+        wake
+    }
+
+    fn check_trust(&self) -> Result<(), Lost> {
+        let now = self.now();
+        if self.led() == 0 || self.board.trust().holds(now) {
+            return Ok(());
+        }
+        let late = now.since(self.board.trust().until());
+        Err(Lost {
+            reason: EndReason::TrustExpired,
+            detail: format!("looked {late:?} after the trust deadline: was this process frozen?"),
+        })
+    }
+
+    /// One statement: proves the terms, and looks for roles that nobody leads.
+    async fn pulse(&mut self, session: &mut D::Session, round: &mut Round) -> Result<(), Lost> {
+        let now = self.now();
+        self.end_rests(now);
+        let held: Vec<i64> =
+            self.slots.iter().filter(|slot| slot.term().is_some()).map(|slot| slot.role.key()).collect();
+        let wanted: Vec<i64> = if self.course == Course::Running {
+            self.slots.iter().filter(|slot| slot.competes(now)).map(|slot| slot.role.key()).collect()
+        } else {
+            Vec::new()
+        };
+        let sent = self.now();
+        let free = self.bounded(session.pulse(&held, &wanted)).await?;
+        self.renew(sent)?;
+        if !held.is_empty() {
+            let now = self.now();
+            telemetry::heartbeat(now.since(sent), Some(self.board.trust().until().since(now)));
+        }
+        let free: HashSet<i64> = free.into_iter().collect();
+        for key in &wanted {
+            let slot = &mut self.slots[self.by_key[key]];
+            slot.free_since = free.contains(key).then(|| slot.free_since.unwrap_or(sent));
+        }
+        let interval = if wanted.is_empty() {
+            self.timing.heartbeat_interval()
+        } else {
+            // A silent session is ended by the server, so a stand-by speaks at least as often as a leader.
+            self.timing.retry_interval().min(self.timing.heartbeat_interval())
+        };
+        round.pulse_at = sent + jittered(interval, rand::random());
+        if self.course == Course::Running {
+            for slot in &self.slots {
+                if let State::Resting { until } = slot.state {
+                    round.pulse_at = round.pulse_at.min(until);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end_rests(&mut self, now: Moment) {
+        for slot in &mut self.slots {
+            if matches!(slot.state, State::Resting { until } if now >= until) {
+                slot.state = State::Standby;
+                telemetry::standby(slot.role);
+            }
+        }
+    }
+
+    fn note_free(&mut self, key: i64) {
+        let now = self.now();
+        if let Some(&index) = self.by_key.get(&key) {
+            let slot = &mut self.slots[index];
+            if self.course == Course::Running && slot.competes(now) {
+                slot.free_since.get_or_insert(now);
+            }
+        }
+    }
+
+    /// *Acquiring*: tries the roles that are free and whose turn has come.
+    async fn take_free(&mut self, session: &mut D::Session, round: &mut Round) -> Result<(), Lost> {
+        let (now, led) = (self.now(), self.led());
+        let wait = spread::wait(led, self.timing.retry_interval());
+        let mut due: Vec<Role> = Vec::new();
+        for slot in &mut self.slots {
+            let Some(since) = slot.free_since else { continue };
+            if self.course != Course::Running || !slot.competes(now) {
+                slot.free_since = None;
+            } else if now >= since + wait {
+                if due.len() < spread::share(led) {
+                    slot.free_since = None;
+                    due.push(slot.role);
+                } else {
+                    slot.free_since = Some(now);
+                }
+            }
+        }
+        if due.is_empty() {
+            return Ok(());
+        }
+        let sent = self.now();
+        let attempts = match self.bounded(session.acquire(&due)).await {
+            Ok(attempts) => attempts,
+            Err(AcquireError::Lost(lost)) => return Err(lost),
+            Err(AcquireError::Failed { because, advice }) => {
+                if round.is_news(&because, sent) {
+                    telemetry::acquire_failed(&because, &advice);
+                }
+                return Ok(());
+            }
+        };
+        let won = attempts.iter().any(|(_, attempt)| matches!(attempt, Attempt::Won(_)));
+        if won {
+            // The commit is a proof of the whole session, sent no earlier than its first statement.
+            self.renew(sent)?;
+        }
+        for (role, attempt) in attempts {
+            self.note_attempt(role, attempt);
+        }
+        Ok(())
+    }
+
+    fn note_attempt(&mut self, role: Role, attempt: Attempt) {
+        let slot = &mut self.slots[self.by_key[&role.key()]];
+        match attempt {
+            Attempt::Busy => {}
+            Attempt::Refused(reason) => {
+                if !matches!(slot.state, State::Refused) {
+                    slot.state = State::Refused;
+                    telemetry::refused(role, &reason);
+                }
+            }
+            Attempt::Won(epoch) => {
+                let term = Term::new(
+                    role,
+                    epoch,
+                    self.instance,
+                    Arc::clone(self.board.trust()),
+                    Arc::clone(&self.clock),
+                    self.timing,
+                );
+                slot.state = State::Leading { term: term.clone(), since: self.clock.now() };
+                self.board.add(term.clone());
+                telemetry::acquired(&term);
+                let worker = Arc::clone(&slot.worker);
+                self.runtime.spawn(work::run(
+                    worker,
+                    term,
+                    Arc::clone(&self.board),
+                    self.stopped_sender.clone(),
+                ));
+            }
+        }
+    }
+
+    fn renew(&self, sent: Moment) -> Result<(), Lost> {
+        self.board
+            .renew(sent)
+            .map_err(|reason| Lost { reason, detail: "the proof came after the trust deadline".to_owned() })
+    }
+
+    fn obey(&mut self, command: Option<&Command>) {
+        match command {
+            Some(Command::Resign(key)) => self.resign(|role| role.key() == *key),
+            Some(Command::Drain) => {
+                self.course = self.course.max(Course::Draining);
+                self.drain(EndReason::Shutdown, |_| true);
+            }
+            // Without an owner nobody would ever stop it.
+            Some(Command::StopAtOnce) | None => self.stop_at_once(),
+        }
+    }
+
+    fn stop_at_once(&mut self) {
+        self.course = Course::Stopping;
+        for slot in &mut self.slots {
+            if let Some(term) = slot.term().cloned() {
+                self.board.revoke(slot.role.key(), EndReason::Shutdown);
+                slot.state = State::Stopping { term, reason: EndReason::Shutdown };
+            }
+        }
+    }
+
+    fn resign(&mut self, which: impl Fn(Role) -> bool) {
+        self.drain(EndReason::Resigned, which);
+    }
+
+    fn drain(&mut self, reason: EndReason, which: impl Fn(Role) -> bool) {
+        let until = self.now() + self.timing.drain_timeout();
+        for slot in &mut self.slots {
+            if let State::Leading { term, .. } = &slot.state
+                && which(slot.role)
+            {
+                let term = term.clone();
+                telemetry::draining(&term, reason);
+                term.drain();
+                slot.state = State::Draining { term, until, reason };
+            }
+        }
+    }
+
+    fn expire_drains(&mut self) {
+        let now = self.now();
+        for slot in &mut self.slots {
+            if let State::Draining { term, until, reason } = &slot.state
+                && now >= *until
+            {
+                let (term, reason) = (term.clone(), *reason);
+                self.board.revoke(slot.role.key(), reason);
+                slot.state = State::Stopping { term, reason };
+            }
+        }
+    }
+
+    /// Hands over the roles whose workers have stopped: records, unlocks, announces.
+    async fn release(&mut self, session: &mut D::Session, first: Stopped) -> Result<(), Lost> {
+        let mut ended: Vec<(Term, EndReason)> = vec![self.conclude(first)];
+        while let Ok(next) = self.stopped.try_recv() {
+            ended.push(self.conclude(next));
+        }
+        let orders: Vec<(Role, Epoch, EndReason)> =
+            ended.iter().map(|(term, reason)| (term.role(), term.epoch(), *reason)).collect();
+        let released = self.bounded(session.release(&orders)).await;
+        for (term, reason) in &ended {
+            match &released {
+                Ok(()) => telemetry::released(term, *reason),
+                Err(lost) => telemetry::lost(term, lost.reason, &lost.detail),
+            }
+        }
+        released
+    }
+
+    /// Notes that a worker has stopped, and decides what its role does next.
+    fn conclude(&mut self, stopped: Stopped) -> (Term, EndReason) {
+        let now = self.now();
+        let Stopped { term, outcome } = stopped;
+        let slot = &mut self.slots[self.by_key[&term.role().key()]];
+        let (reason, since) = match &slot.state {
+            State::Draining { reason, .. } | State::Stopping { reason, .. } => (*reason, None),
+            State::Leading { since, .. } => {
+                let reason = match outcome {
+                    WorkOutcome::Returned => EndReason::WorkerReturned,
+                    // Dropped although nobody ended the term: the runtime of the work is shutting down.
+                    WorkOutcome::Failed(_) | WorkOutcome::Dropped => EndReason::WorkerFailed,
+                    WorkOutcome::Panicked(_) => EndReason::WorkerPanicked,
+                };
+                (reason, Some(*since))
+            }
+            State::Standby | State::Refused | State::Resting { .. } => (term.end().reason, None),
+        };
+        // No clone of the term may act from here on: the lock is about to be let go.
+        term.revoke(reason);
+        slot.state = match reason {
+            EndReason::WorkerReturned | EndReason::WorkerFailed | EndReason::WorkerPanicked => {
+                let lasted = since.map_or(Duration::ZERO, |since| now.since(since));
+                slot.failures = if lasted >= FORGIVEN_AFTER { 1 } else { slot.failures.saturating_add(1) };
+                State::Resting { until: now + rest(slot.failures) }
+            }
+            // Long enough for another instance to take it, by its polling too.
+            EndReason::Resigned => {
+                State::Resting { until: now + self.timing.retry_interval() * 2 + Duration::from_secs(1) }
+            }
+            _ => State::Standby,
+        };
+        (term, reason)
+    }
+
+    /// The session can't be trusted: stops all work, and waits until nothing of it is left.
+    async fn lose(&mut self, lost: Lost) {
+        self.board.revoke_all(lost.reason);
+        if self.led() == 0 {
+            telemetry::session_lost(lost.reason, &lost.detail);
+        }
+        for slot in &mut self.slots {
+            if let Some(term) = slot.term().cloned() {
+                telemetry::lost(&term, lost.reason, &lost.detail);
+                slot.state = State::Stopping { term, reason: lost.reason };
+            }
+        }
+        self.enter(SessionState::Opening);
+        while self.led() > 0 {
+            tokio::select! {
+                biased;
+                Some(stopped) = self.stopped.recv() => {
+                    self.conclude(stopped);
+                }
+                command = self.commands.recv(), if self.course != Course::Stopping => {
+                    if !matches!(command, Some(Command::Resign(_))) {
+                        self.course = Course::Stopping;
+                    }
+                }
+            }
+        }
+        self.publish();
+    }
+
+    /// Bounds a statement. When it takes longer its answer is unknown, so the session is lost.
+    async fn bounded<T, E: From<Lost>>(&self, statement: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        let limit = self.timing.statement_timeout();
+        match tokio::time::timeout(limit, statement).await {
+            Ok(result) => result,
+            Err(_elapsed) => Err(E::from(Lost {
+                reason: EndReason::StatementTimeout,
+                detail: format!("no answer on the lease session within {limit:?}"),
+            })),
+        }
+    }
+}
+
+impl From<Lost> for AcquireError {
+    fn from(lost: Lost) -> Self {
+        AcquireError::Lost(lost)
+    }
+}
+
+impl Round {
+    /// Whether a complaint is new, or old enough to be said again.
+    fn is_news(&mut self, text: &str, now: Moment) -> bool {
+        let known =
+            self.complaint.as_ref().is_some_and(|(last, at)| last == text && now.since(*at) < REPEAT_AFTER);
+        if !known {
+            self.complaint = Some((text.to_owned(), now));
+        }
+        !known
+    }
+}

@@ -1,0 +1,131 @@
+//! A real PostgreSQL server for one test.
+
+use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
+use std::path::Path;
+use tenure_private_postgres::{Binaries, PrivatePostgres, StopMode};
+
+/// A server of its own for one test. Superuser `tenure`, database `postgres`, no password.
+#[derive(Debug)]
+pub struct TestServer(PrivatePostgres);
+
+impl TestServer {
+    /// A server with few connections and the defaults otherwise.
+    ///
+    /// # Panics
+    ///
+    /// When it can't be had, with what to install.
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// A server with these parameters.
+    ///
+    /// # Panics
+    ///
+    /// As [`TestServer::start`].
+    pub fn start_with(settings: &[(&str, &str)]) -> Self {
+        let mut builder = PrivatePostgres::builder(binaries())
+            .template_cache(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/private-postgres"));
+        for (name, value) in settings {
+            builder = builder.setting(name, value);
+        }
+        Self(builder.start().unwrap_or_else(|error| panic!("{}", chain(&error))))
+    }
+
+    /// A hot standby of this server, streaming from it.
+    ///
+    /// # Panics
+    ///
+    /// As [`TestServer::start`].
+    #[must_use]
+    pub fn start_standby(&self) -> Self {
+        let started = PrivatePostgres::builder(binaries()).start_standby_of(&self.0);
+        Self(started.unwrap_or_else(|error| panic!("{}", chain(&error))))
+    }
+
+    /// Makes a standby the primary.
+    ///
+    /// # Panics
+    ///
+    /// When it doesn't become one.
+    pub fn promote(&self) {
+        self.0.promote().unwrap_or_else(|error| panic!("{}", chain(&error)));
+    }
+
+    /// URL for the superuser.
+    pub fn url(&self) -> String {
+        self.0.url("postgres")
+    }
+
+    /// URL of another database, for the superuser.
+    pub fn url_of(&self, database: &str) -> String {
+        self.0.url(database)
+    }
+
+    /// URL for another user.
+    pub fn url_as(&self, user: &str, password: &str) -> String {
+        format!("postgres://{user}:{password}@127.0.0.1:{}/postgres", self.0.port())
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.0.port()
+    }
+
+    /// A pool for the superuser.
+    ///
+    /// # Panics
+    ///
+    /// When the server doesn't answer.
+    pub async fn pool(&self) -> PgPool {
+        PgPoolOptions::new().max_connections(8).connect(&self.url()).await.expect("the server answers")
+    }
+
+    /// Makes an ordinary login role, without any rights of its own.
+    ///
+    /// # Panics
+    ///
+    /// When the server refuses.
+    pub async fn create_role(&self, name: &str, password: &str) {
+        let sql = format!("create role {name} login password '{password}'");
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&self.pool().await).await.expect("a role is made");
+    }
+
+    /// All that the server has logged.
+    pub fn log(&self) -> String {
+        self.0.log()
+    }
+
+    /// Stops the server and keeps its data.
+    pub fn stop(&mut self, mode: StopMode) {
+        self.0.stop(mode);
+    }
+
+    /// Starts a stopped server again, on the same port.
+    ///
+    /// # Panics
+    ///
+    /// When it doesn't start.
+    pub fn start_again(&mut self) {
+        self.0.start().unwrap_or_else(|error| panic!("{}", chain(&error)));
+    }
+
+    /// The private server itself.
+    pub fn private(&self) -> &PrivatePostgres {
+        &self.0
+    }
+}
+
+fn binaries() -> Binaries {
+    Binaries::find().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
