@@ -1,0 +1,7 @@
+//! The job store on a real server.
+
+mod claiming;
+mod ending;
+mod enqueueing;
+mod operating;
+mod support;
