@@ -79,7 +79,11 @@ impl<'a> Ledger<'a> {
     }
 
     /// Records one tick and enqueues its job, unless the tick is on record or an earlier job forbids it.
-    pub(crate) async fn fire(&mut self, due_at: DateTime<Utc>, overlap: Overlap) -> Result<TickRecord, PassError> {
+    pub(crate) async fn fire(
+        &mut self,
+        due_at: DateTime<Utc>,
+        overlap: Overlap,
+    ) -> Result<TickRecord, PassError> {
         let definition = &self.stored.definition;
         if overlap == Overlap::Skip
             && let Some(unfinished) = schedule::find_unfinished_job(self.tx, &definition.name).await?
