@@ -34,6 +34,7 @@ use patience::Patience;
 use sqlx::PgPool;
 use std::collections::BTreeSet;
 use tenure::{Role, Singleton, Term, WorkerError, async_trait};
+use thiserror::Error;
 
 /// The scheduler.
 #[derive(Debug, Clone)]
@@ -44,11 +45,20 @@ pub struct Scheduler {
     pub config: SchedulerConfig,
 }
 
+/// The configuration can't be used. `tenured check-config` says so before anything runs.
+#[derive(Debug, Error)]
+#[error("the configuration of the scheduler can't be used: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+pub struct InvalidConfig(pub Vec<ConfigError>);
+
 #[async_trait]
 impl Singleton for Scheduler {
     const ROLE: Role = Role::new("scheduler", 1_840_000_002);
 
     async fn run(&self, term: Term) -> Result<(), WorkerError> {
+        let errors = self.config.validate();
+        if !errors.is_empty() {
+            return Err(InvalidConfig(errors).into());
+        }
         let mut patience = Patience::default();
         let mut declared = false;
         let mut known_invalid = BTreeSet::new();
