@@ -34,8 +34,10 @@ mod new_job;
 mod operate;
 mod pool;
 mod release;
+pub mod schedule;
 mod state;
 mod storable;
+pub mod sweep;
 mod wakeup;
 
 pub use backlog::{Backlog, QueueBacklog, count_backlog};
@@ -58,9 +60,23 @@ pub use wakeup::CHANNEL;
 use tenure::schema::Migration;
 
 /// The job store's migrations, to be applied after [`tenure::schema::MIGRATIONS`].
-pub const MIGRATIONS: &[Migration] = &[Migration {
-    component: "jobs",
-    version: 1,
-    name: "job and job_attempt",
-    sql: include_str!("../migrations/0001_jobs.sql"),
-}];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration {
+        component: "jobs",
+        version: 1,
+        name: "job and job_attempt",
+        sql: include_str!("../migrations/0001_jobs.sql"),
+    },
+    Migration {
+        component: "jobs",
+        version: 2,
+        name: "schedule and tick",
+        sql: include_str!("../migrations/0002_schedule.sql"),
+    },
+    Migration {
+        component: "jobs",
+        version: 3,
+        name: "sweep_run",
+        sql: include_str!("../migrations/0003_sweep.sql"),
+    },
+];

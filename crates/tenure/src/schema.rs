@@ -99,10 +99,14 @@ async fn missing_in(
     tx: &mut Transaction<'static, Postgres>,
     all: &[Migration],
 ) -> Result<Vec<Migration>, sqlx::Error> {
-    let exists = sqlx::raw_sql("select to_regclass('tenure.migration') is not null")
-        .fetch_one(&mut **tx)
-        .await?
-        .get::<bool, _>(0);
+    // Not `to_regclass`: it answers from a cache that is as old as the transaction's start, and this may
+    // have waited long for another replica's migration.
+    let exists = sqlx::raw_sql(
+        "select exists (select from pg_tables where schemaname = 'tenure' and tablename = 'migration')",
+    )
+    .fetch_one(&mut **tx)
+    .await?
+    .get::<bool, _>(0);
     let mut applied = HashSet::new();
     if exists {
         for row in

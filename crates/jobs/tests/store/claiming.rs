@@ -1,5 +1,5 @@
 use crate::support::{Database, HOUR, claim_in, ids, job};
-use chrono::{TimeDelta, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use tenure_jobs::{Due, DueProbe, JobState, NewJob, complete, enqueue};
 
 async fn due(db: &Database, kinds: &[&str]) -> Due {
@@ -64,7 +64,8 @@ async fn a_job_that_somebody_has_locked_is_passed_over() {
 #[tokio::test]
 async fn the_higher_priority_comes_first_and_then_the_longest_due_of_all_kinds() {
     let db = Database::create().await;
-    let at = |minutes| Some(Utc::now() - TimeDelta::minutes(minutes));
+    let base: DateTime<Utc> = "2020-01-01T12:00:00Z".parse().unwrap();
+    let at = |minutes| Some(base - TimeDelta::minutes(minutes));
     let late = db.add(NewJob { run_at: at(1), ..job("a") }).await.id;
     let early = db.add(NewJob { run_at: at(5), ..job("b") }).await.id;
     let middle = db.add(NewJob { run_at: at(3), ..job("a") }).await.id;
@@ -88,7 +89,7 @@ async fn shift_clock(db: &Database, hours: i32) {
 #[tokio::test]
 async fn the_database_clock_decides_what_is_due() {
     let ahead = Database::create().await;
-    let soon = ahead.add(NewJob { run_at: Some(Utc::now() + TimeDelta::hours(1)), ..job("a") }).await;
+    let soon = ahead.add(NewJob { run_at: Some(ahead.now().await + TimeDelta::hours(1)), ..job("a") }).await;
     assert!(!due(&ahead, &["a"]).await.jobs);
     shift_clock(&ahead, 2).await;
     let ahead = ahead.reconnect().await;
@@ -96,7 +97,7 @@ async fn the_database_clock_decides_what_is_due() {
     assert_eq!(ids(&ahead.claim(&["a"], 1, HOUR).await), [soon.id]);
 
     let behind = Database::create().await;
-    behind.add(NewJob { run_at: Some(Utc::now() - TimeDelta::hours(1)), ..job("a") }).await;
+    behind.add(NewJob { run_at: Some(behind.now().await - TimeDelta::hours(1)), ..job("a") }).await;
     shift_clock(&behind, -2).await;
     let behind = behind.reconnect().await;
     assert!(!due(&behind, &["a"]).await.jobs);

@@ -92,8 +92,8 @@ impl Examiner<'_> {
             blocker.close().await;
         }
         self.role(&session.facts)?;
-        let Facts { pid, backend_start, timeline, .. } = session.facts;
-        let identity = Identity { pid, backend_start, stamp, timeline };
+        let Facts { pid, backend_start, timeline, database_oid: database, .. } = session.facts;
+        let identity = Identity { pid, backend_start, stamp, database, timeline };
         Ok((session.connection, identity))
     }
 

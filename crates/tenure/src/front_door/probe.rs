@@ -33,6 +33,7 @@ pub(super) struct Facts {
     pub(super) in_recovery: bool,
     pub(super) timeline: String,
     pub(super) database: String,
+    pub(super) database_oid: i64,
     pub(super) system: String,
 }
 
@@ -45,7 +46,8 @@ select me.pid::text,
        current_setting('server_version_num') as version_number,
        version() as version,
        pg_is_in_recovery()::text as in_recovery,
-       current_database()::text as database
+       current_database()::text as database,
+       (select oid::bigint::text from pg_database where datname = current_database()) as database_oid
 from pg_stat_get_activity(pg_backend_pid()) as me";
 
 /// A primary's timeline. Errors in recovery, so it is asked only outside of it.
@@ -100,6 +102,7 @@ impl Probe {
             in_recovery,
             timeline,
             database: row.try_get("database")?,
+            database_oid: parse(&row, "database_oid")?,
             system,
         };
         Ok(Self { connection, canary, age, elapsed, facts, limit })

@@ -59,6 +59,8 @@ mod serving;
 mod slot;
 mod snapshot;
 mod spread;
+#[cfg(test)]
+mod tests;
 mod trust;
 pub mod watchdog;
 mod work;

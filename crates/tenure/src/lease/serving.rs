@@ -16,6 +16,9 @@ use tokio_util::task::AbortOnDropHandle;
 /// The same complaint is logged at most this often.
 const REPEAT_AFTER: Duration = Duration::from_secs(60);
 
+/// After failures, tries are this many retry intervals apart at most.
+const MOST_PATIENT: u32 = 20;
+
 /// What woke the actor.
 enum Event {
     Command(Option<Command>),
@@ -28,6 +31,9 @@ enum Event {
 struct Round {
     pulse_at: Moment,
     complaint: Option<(String, Moment)>,
+    /// Tries in a row that failed as a whole, and until when none is made.
+    failures: u32,
+    rest_until: Moment,
 }
 
 impl<D: LeaseDatabase> Engine<D> {
@@ -45,7 +51,8 @@ impl<D: LeaseDatabase> Engine<D> {
     }
 
     async fn compete(&mut self, session: &mut D::Session) -> Result<(), Lost> {
-        let mut round = Round { pulse_at: self.now(), complaint: None };
+        let now = self.now();
+        let mut round = Round { pulse_at: now, complaint: None, failures: 0, rest_until: now };
         while self.course == Course::Running || self.led() > 0 {
             let wait = self.next_wake(&round).since(self.now());
             let event = tokio::select! {
@@ -166,7 +173,7 @@ impl<D: LeaseDatabase> Engine<D> {
         let mut due: Vec<Role> = Vec::new();
         for slot in &mut self.slots {
             let Some(since) = slot.free_since else { continue };
-            if self.course != Course::Running || !slot.competes(now) {
+            if self.course != Course::Running || !slot.competes(now) || now < round.rest_until {
                 slot.free_since = None;
             } else if now >= since + wait {
                 if due.len() < spread::share(led) {
@@ -188,9 +195,13 @@ impl<D: LeaseDatabase> Engine<D> {
                 if round.is_news(&because, sent) {
                     telemetry::acquire_failed(&because, &advice);
                 }
+                // A try can harm others as well, as when it fills the server's lock table.
+                round.failures = (round.failures + 1).min(MOST_PATIENT);
+                round.rest_until = self.now() + self.timing.retry_interval() * round.failures;
                 return Ok(());
             }
         };
+        round.failures = 0;
         let won = attempts.iter().any(|(_, attempt)| matches!(attempt, Attempt::Won(_)));
         if won {
             // The commit is a proof of the whole session, sent no earlier than its first statement.

@@ -20,6 +20,8 @@ pub(crate) struct Identity {
     /// Microseconds since 1970, by the server's clock.
     pub(crate) backend_start: i64,
     pub(crate) stamp: String,
+    /// The database's object identifier, as `pg_locks` shows it.
+    pub(crate) database: i64,
     /// The timeline's eight hexadecimal digits in names of WAL files.
     pub(crate) timeline: String,
 }
@@ -172,6 +174,7 @@ impl LeaseSession for PgSession {
         let row = sqlx::query(sql::PULSE)
             .bind(held)
             .bind(wanted)
+            .bind(self.identity.database)
             .fetch_one(&mut self.connection)
             .await
             .map_err(|error| lost(&error))?;

@@ -1,15 +1,17 @@
 //! Every statement of the lease session.
+//!
+//! Those that a leader depends on read no shared catalog such as `pg_database`: locking one takes a slot
+//! in the server's lock table, and that may be full. Relations of the own database need none.
 
 /// Proves the session and its locks, and finds the wanted keys that nobody holds. One read, no write.
 ///
-/// `$1` the keys that are held, `$2` those that are wanted. The subqueries are written with `in`, which
+/// `$1` the keys that are held, `$2` those that are wanted, `$3` this database. The subqueries are written with `in`, which
 /// `PostgreSQL` hashes: a join would be planned for ten keys and take seconds for ten thousand.
 pub(super) const PULSE: &str = "\
 with advisory as materialized (
     select pid, (classid::bigint << 32) | objid::bigint as key
     from pg_locks
-    where locktype = 'advisory' and objsubid = 1 and granted
-      and database = (select oid from pg_database where datname = current_database())
+    where locktype = 'advisory' and objsubid = 1 and granted and database = $3::bigint::oid
 )
 select me.pid,
        (extract(epoch from me.backend_start) * 1000000)::bigint as backend_start,
@@ -36,7 +38,6 @@ with mine as materialized (
     select (classid::bigint << 32) | objid::bigint as key
     from pg_locks
     where locktype = 'advisory' and objsubid = 1 and pid = pg_backend_pid()
-      and database = (select oid from pg_database where datname = current_database())
 ), known as materialized (
     select role, key from tenure.lease where role = any($1::text[]) or key = any($2::bigint[])
 )
@@ -94,5 +95,4 @@ pub(super) const UNLOCK_OTHERS: &str = "\
 select pg_advisory_unlock((classid::bigint << 32) | objid::bigint) as unlocked
 from pg_locks
 where locktype = 'advisory' and objsubid = 1 and pid = pg_backend_pid()
-  and database = (select oid from pg_database where datname = current_database())
   and ((classid::bigint << 32) | objid::bigint) <> all ($1::bigint[])";

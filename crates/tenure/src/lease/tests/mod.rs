@@ -1,0 +1,5 @@
+//! The engine's policy on paused time, without a database.
+
+mod fake;
+mod many;
+mod one;

@@ -1,0 +1,6 @@
+//! The reconciler on a real server.
+
+mod database;
+mod declared;
+mod returning;
+mod sweeping;

@@ -1,0 +1,5 @@
+//! The scheduler on a real server.
+
+mod database;
+mod declared;
+mod ticks;
