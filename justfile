@@ -51,7 +51,7 @@ spell:
 
 # Licenses, sources and duplicates of dependencies (advisories need a database from outside: `cargo deny check advisories`)
 deny:
-    cargo deny --all-features check --config .deny.toml bans licenses sources
+    cargo deny --config .deny.toml check bans licenses sources
 
 # No warning anywhere, with the default features and with all
 lint: own-service-lock

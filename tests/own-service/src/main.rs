@@ -37,6 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     schema::migrate(&pool, schema::MIGRATIONS).await?;
     let address = LeaseAddress::parse(&url, FrontDoor::Direct)?;
     let instance = Instance::builder(address, Timing::default()).workers(open).start(Uuid::new_v4())?;
+    tracing::info!(event = "service.started", instance = %instance.id());
     Ok(instance.run_until_signal(&mut signals).await?)
 }
 
