@@ -29,6 +29,14 @@ impl Account {
         CANDIDATES.iter().find_map(|name| find(&passwd, name))
     }
 
+    /// Its user id.
+    pub(crate) fn uid(self) -> u32 {
+        match self {
+            Account::Own => rustix::process::geteuid().as_raw(),
+            Account::Other { uid, .. } => uid,
+        }
+    }
+
     /// Gives a file or folder to the account.
     pub(crate) fn give(self, path: &Path) -> std::io::Result<()> {
         match self {
@@ -41,7 +49,7 @@ impl Account {
     /// terminal leaves it to its owner.
     ///
     /// Where `setpriv` is there (util-linux), the kernel ends the program with SIGQUIT when the *thread*
-    /// that starts it ends, also by `kill -9`: start servers from a thread that lives as long as they do.
+    /// that starts it ends, also by `kill -9`: what is to live longer is started by the [keeper](crate::keeper).
     pub(crate) fn command(self, program: &Path) -> Command {
         let with_parent = Path::new("/usr/bin/setpriv");
         let mut command;

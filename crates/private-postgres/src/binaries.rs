@@ -36,7 +36,7 @@ impl Binaries {
     ///
     /// [`FindError`] with the places that were looked in.
     pub fn find() -> Result<Self, FindError> {
-        let places = match env::var_os("TENURE_PG_BIN") {
+        let places = match env::var_os("TENURE_PG_BIN").filter(|folder| !folder.is_empty()) {
             Some(folder) => vec![PathBuf::from(folder)],
             None => places(),
         };
@@ -77,7 +77,8 @@ fn server_folder(folder: &Path) -> Option<PathBuf> {
 fn places() -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> =
         env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
-    if let Ok(output) = Command::new("pg_config").arg("--bindir").output() {
+    let pg_config = Command::new("pg_config").arg("--bindir").output();
+    if let Some(output) = pg_config.ok().filter(|output| output.status.success()) {
         places.push(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
     }
     let mut versions: Vec<(u32, PathBuf)> = Path::new(DEBIAN)

@@ -1,7 +1,8 @@
 //! Starts a private PostgreSQL server from the binaries on the machine, and leaves nothing behind.
 //!
 //! For the demo and for tests: the server listens on loopback only, keeps its data in a folder that is
-//! removed on drop, and doesn't sync it to disk. It dies with the process that started it.
+//! removed on drop, and doesn't sync it to disk. It dies with the process that started it. Everything here
+//! blocks; in an async program call it by `spawn_blocking`.
 //!
 //! ```no_run
 //! use tenure_private_postgres::{Binaries, PrivatePostgres};
@@ -10,10 +11,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod abandoned;
 mod account;
 mod binaries;
+mod builder;
+mod error;
+mod keeper;
 mod server;
 mod template;
 
 pub use binaries::{Binaries, FindError};
-pub use server::{Builder, PrivatePostgres, ServerError, StopMode};
+pub use builder::Builder;
+pub use error::ServerError;
+pub use server::{PrivatePostgres, StopMode};

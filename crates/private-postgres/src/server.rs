@@ -1,66 +1,26 @@
 //! A private server: started, stopped, and removed with all that it made.
 
-use crate::{
-    Binaries,
-    account::Account,
-    template::{self, SUPERUSER},
-};
+use crate::{Binaries, Builder, ServerError, account::Account, error, keeper, template::SUPERUSER};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fmt::Write as _,
-    fs, io,
-    net::{Ipv4Addr, TcpListener, TcpStream},
-    os::unix::fs::PermissionsExt as _,
+    fs::{self, File},
+    io,
+    net::{Ipv4Addr, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Stdio},
     thread,
     time::Duration,
 };
 use tempfile::TempDir;
-use thiserror::Error;
 
-/// How long a server may take to answer, in steps of [`STEP`].
-const START_STEPS: u32 = 3000;
-/// How long a server may take to end before it is killed, in steps of [`STEP`].
-const STOP_STEPS: u32 = 1000;
+/// How long a server may take to answer.
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// How long a server may take to end before it is told so more firmly. PostgreSQL's own bound for an
+/// immediate stop is 5 seconds.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// How often it is looked.
 const STEP: Duration = Duration::from_millis(10);
-/// Another process may take a port between its choice and the server's start.
-const PORTS: u32 = 5;
-
-/// Why a private server can't be had.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum ServerError {
-    /// PostgreSQL doesn't run as root, and there is no ordinary account to run it under.
-    #[error("PostgreSQL refuses to run as root, and neither `postgres` nor `nobody` is in /etc/passwd")]
-    NoAccount,
-    /// A private folder can't be made or removed.
-    #[error("the folder {path}")]
-    Folder {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// A program can't be run.
-    #[error("running {program}")]
-    Run {
-        /// Which.
-        program: &'static str,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// A program ran and failed.
-    #[error("{program} failed: {said}")]
-    Failed {
-        /// Which.
-        program: &'static str,
-        /// What it said.
-        said: String,
-    },
-}
 
 /// How to stop a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,113 +33,40 @@ pub enum StopMode {
     Immediate,
 }
 
-/// Sets up a [`PrivatePostgres`].
-#[derive(Debug, Clone)]
-pub struct Builder {
-    binaries: Binaries,
-    settings: Vec<(String, String)>,
-    template_cache: Option<PathBuf>,
-}
-
-/// A running private server. Dropping it stops it and removes its folder.
+/// A running private server. Dropping it stops it and removes its folder, in a panic too.
+///
+/// It listens on 127.0.0.1 only and asks no password, so every user of this machine can use it while it
+/// runs. It dies with this process, also by `kill -9` where `setpriv` (util-linux) is there; the folder
+/// that such an end leaves is removed by the next start of any private server.
 #[derive(Debug)]
 pub struct PrivatePostgres {
     binaries: Binaries,
     account: Account,
     settings: Vec<(String, String)>,
     port: u16,
+    log_file: PathBuf,
     child: Option<Child>,
     folder: TempDir,
-}
-
-impl Builder {
-    /// Sets a server parameter. The last of one name wins.
-    #[must_use]
-    pub fn setting(mut self, name: &str, value: &str) -> Self {
-        self.settings.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Keeps a fresh data folder in `folder` and starts from copies of it: much faster than `initdb`.
-    #[must_use]
-    pub fn template_cache(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.template_cache = Some(folder.into());
-        self
-    }
-
-    /// Makes the data folder and starts the server. Returns when it answers. Blocks, at most half a minute.
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError`]. Nothing is left behind.
-    pub fn start(self) -> Result<PrivatePostgres, ServerError> {
-        self.start_with(|binaries, account, cache, data| match cache {
-            Some(cache) => template::copy_from(cache, binaries, account, data),
-            None => template::initialize(binaries, account, data),
-        })
-    }
-
-    /// Starts a hot standby of `primary`, from a base backup of it.
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError`]. Nothing is left behind.
-    pub fn start_standby_of(self, primary: &PrivatePostgres) -> Result<PrivatePostgres, ServerError> {
-        let port = primary.port.to_string();
-        self.start_with(|binaries, account, _, data| {
-            let output = account
-                .command(&binaries.path("pg_basebackup"))
-                .args(["--host", "127.0.0.1", "--port", &port, "--username", SUPERUSER])
-                .args(["--checkpoint", "fast", "--write-recovery-conf", "--no-sync", "--pgdata"])
-                .arg(data)
-                .current_dir("/")
-                .output()
-                .map_err(|source| ServerError::Run { program: "pg_basebackup", source })?;
-            if output.status.success() {
-                return Ok(());
-            }
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            Err(ServerError::Failed { program: "pg_basebackup", said })
-        })
-    }
-
-    fn start_with(
-        self,
-        fill: impl Fn(&Binaries, Account, Option<&Path>, &Path) -> Result<(), ServerError>,
-    ) -> Result<PrivatePostgres, ServerError> {
-        let account = Account::choose().ok_or(ServerError::NoAccount)?;
-        // In the system's place for temporary files, not TMPDIR of a root user that others can't enter.
-        let folder = tempfile::Builder::new()
-            .prefix("tenure-pg-")
-            .tempdir_in("/tmp")
-            .map_err(|source| ServerError::Folder { path: PathBuf::from("/tmp"), source })?;
-        let refused = |source| ServerError::Folder { path: folder.path().to_owned(), source };
-        account.give(folder.path()).map_err(refused)?;
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).map_err(refused)?;
-        fill(&self.binaries, account, self.template_cache.as_deref(), &folder.path().join("data"))?;
-        let mut server = PrivatePostgres {
-            binaries: self.binaries,
-            account,
-            settings: self.settings,
-            port: 0,
-            child: None,
-            folder,
-        };
-        for _ in 0..PORTS {
-            server.port = free_port().map_err(|source| ServerError::Run { program: "postgres", source })?;
-            match server.start() {
-                Err(ServerError::Failed { said, .. }) if said.contains("Address already in use") => {}
-                result => return result.map(|()| server),
-            }
-        }
-        server.start().map(|()| server)
-    }
+    /// Held after the folder's removal: it tells others that the folder has an owner.
+    _owner: File,
 }
 
 impl PrivatePostgres {
     /// A server from these binaries.
     pub fn builder(binaries: Binaries) -> Builder {
-        Builder { binaries, settings: Vec::new(), template_cache: None }
+        Builder::new(binaries)
+    }
+
+    /// A server whose data folder is filled and that wasn't started yet.
+    pub(crate) fn stopped(
+        binaries: Binaries,
+        account: Account,
+        settings: Vec<(String, String)>,
+        log_file: PathBuf,
+        owner: File,
+        folder: TempDir,
+    ) -> Self {
+        Self { binaries, account, settings, port: 0, log_file, child: None, folder, _owner: owner }
     }
 
     /// The port on 127.0.0.1.
@@ -187,7 +74,7 @@ impl PrivatePostgres {
         self.port
     }
 
-    /// URL of a database, for the superuser.
+    /// URL of a database, for the superuser. There is always one called `postgres`.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://{SUPERUSER}@127.0.0.1:{}/{database}", self.port)
     }
@@ -197,6 +84,11 @@ impl PrivatePostgres {
         self.folder.path()
     }
 
+    /// The data folder, in [`PrivatePostgres::folder`].
+    pub fn data_dir(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
     /// Process id of the postmaster, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
@@ -204,90 +96,118 @@ impl PrivatePostgres {
 
     /// All that the server has logged.
     pub fn log(&self) -> String {
-        fs::read_to_string(self.log_file()).unwrap_or_default()
+        String::from_utf8_lossy(&fs::read(&self.log_file).unwrap_or_default()).into_owned()
     }
 
-    fn log_file(&self) -> PathBuf {
-        self.folder.path().join("log")
+    pub(crate) fn settings(&self) -> &[(String, String)] {
+        &self.settings
     }
 
-    /// Starts a server that was stopped, on the port it had. Returns when it answers.
+    /// Starts a server that was stopped, on the port it had. Returns when it answers; at once when it was
+    /// never stopped. Blocks, at most half a minute.
     ///
     /// # Errors
     ///
     /// [`ServerError`], with the last lines of the server's log.
     pub fn start(&mut self) -> Result<(), ServerError> {
-        let run = |source| ServerError::Run { program: "postgres", source };
-        let data = self.folder.path().join("data");
-        let mut config = String::new();
-        for (name, value) in [
+        self.start_on(self.port)
+    }
+
+    /// Stops the server and starts it again, with its data and on its port.
+    ///
+    /// # Errors
+    ///
+    /// As [`PrivatePostgres::start`].
+    pub fn restart(&mut self, mode: StopMode) -> Result<(), ServerError> {
+        self.stop(mode);
+        self.start()
+    }
+
+    pub(crate) fn start_on(&mut self, port: u16) -> Result<(), ServerError> {
+        if self.child.is_some() {
+            return Ok(());
+        }
+        self.port = port;
+        self.configure()?;
+        let logged = fs::metadata(&self.log_file).map_or(0, |found| found.len());
+        let child = self.launch()?;
+        let pid = child.id();
+        // From here on dropping this server stops it.
+        let child = self.child.insert(child);
+        for _ in 0..START_LIMIT.as_millis() / STEP.as_millis() {
+            // An error means that there is no such child any more.
+            if !matches!(child.try_wait(), Ok(None)) {
+                self.child = None;
+                return Err(ServerError::Ended { log: self.logged_since(logged) });
+            }
+            if is_ready(&self.folder.path().join("data"), pid, port) {
+                return Ok(());
+            }
+            thread::sleep(STEP);
+        }
+        self.end(&[Signal::QUIT]);
+        Err(ServerError::Silent { seconds: START_LIMIT.as_secs(), log: self.logged_since(logged) })
+    }
+
+    fn configure(&self) -> Result<(), ServerError> {
+        let socket = self.folder.path().display().to_string();
+        let ours = [
             ("listen_addresses", "127.0.0.1"),
-            ("unix_socket_directories", &self.folder.path().display().to_string()),
+            ("unix_socket_directories", socket.as_str()),
             // A crash of the server loses nothing; only one of the machine would.
             ("fsync", "off"),
             ("full_page_writes", "off"),
             ("shared_buffers", "16MB"),
             ("max_wal_size", "64MB"),
+            // A standby that was stopped for a while finds what it missed.
+            ("wal_keep_size", "64MB"),
             ("logging_collector", "off"),
-        ] {
-            let _infallible = writeln!(config, "{name} = '{value}'");
-        }
-        for (name, value) in &self.settings {
+        ];
+        let theirs = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let mut config = String::new();
+        for (name, value) in ours.into_iter().chain(theirs) {
             let _infallible = writeln!(config, "{name} = '{}'", value.replace('\'', "''"));
         }
-        let folder = |source| ServerError::Folder { path: data.clone(), source };
-        let file = data.join("postgresql.conf");
-        fs::write(&file, config).and_then(|()| self.account.give(&file)).map_err(folder)?;
-        let log = fs::OpenOptions::new().append(true).create(true).open(self.log_file()).map_err(folder)?;
-        let mut child = self
-            .account
-            .command(&self.binaries.path("postgres"))
+        let path = self.data_dir().join("postgresql.conf");
+        fs::write(&path, config)
+            .and_then(|()| self.account.give(&path))
+            .map_err(|source| ServerError::Folder { path, source })
+    }
+
+    fn launch(&self) -> Result<Child, ServerError> {
+        let log = File::options()
+            .append(true)
+            .create(true)
+            .open(&self.log_file)
+            .map_err(|source| ServerError::Folder { path: self.log_file.clone(), source })?;
+        let program = self.binaries.path("postgres");
+        let mut command = self.account.command(&program);
+        command
             .arg("-D")
-            .arg(&data)
+            .arg(self.data_dir())
             .args(["-p", &self.port.to_string()])
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .map_err(run)?;
-        for _ in 0..START_STEPS {
-            if child.try_wait().map_err(run)?.is_some() {
-                return Err(self.failed());
-            }
-            if self.is_ready(&data) {
-                self.child = Some(child);
-                return Ok(());
-            }
-            thread::sleep(STEP);
-        }
-        let error = self.failed();
-        self.child = Some(child);
-        self.end(Signal::QUIT);
-        Err(error)
+            .stderr(log);
+        keeper::spawn(command).map_err(|source| ServerError::Run { program, source })
     }
 
-    /// The postmaster writes its state into the eighth line of its pid file.
-    fn is_ready(&self, data: &Path) -> bool {
-        let state = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
-        let ready = state.lines().nth(7).is_some_and(|line| matches!(line.trim(), "ready" | "standby"));
-        ready && TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok()
+    /// The end of what was logged after the first `bytes`.
+    fn logged_since(&self, bytes: u64) -> String {
+        let log = fs::read(&self.log_file).unwrap_or_default();
+        let new = usize::try_from(bytes).ok().and_then(|start| log.get(start..)).unwrap_or_default();
+        error::tail(&String::from_utf8_lossy(new))
     }
 
-    fn failed(&self) -> ServerError {
-        let log = self.log();
-        let tail: Vec<&str> = log.lines().rev().take(8).collect();
-        let said = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
-        ServerError::Failed { program: "postgres", said }
-    }
-
-    /// Stops the server and keeps its data. Returns when the process has ended.
+    /// Stops the server and keeps its data. Returns when the process has ended. A server that takes longer
+    /// than 10 seconds (a client that stays, for [`StopMode::Smart`]) is stopped immediately, as by a crash.
     pub fn stop(&mut self, mode: StopMode) {
-        self.end(match mode {
-            StopMode::Smart => Signal::TERM,
-            StopMode::Fast => Signal::INT,
-            StopMode::Immediate => Signal::QUIT,
-        });
+        match mode {
+            StopMode::Smart => self.end(&[Signal::TERM, Signal::QUIT]),
+            StopMode::Fast => self.end(&[Signal::INT, Signal::QUIT]),
+            StopMode::Immediate => self.end(&[Signal::QUIT]),
+        }
     }
 
     /// Makes a standby a primary. Returns when it accepts writes.
@@ -296,44 +216,72 @@ impl PrivatePostgres {
     ///
     /// [`ServerError`], when it doesn't become one.
     pub fn promote(&self) -> Result<(), ServerError> {
+        let program = self.binaries.path("pg_ctl");
         let output = self
             .account
-            .command(&self.binaries.path("pg_ctl"))
+            .command(&program)
             .args(["promote", "--wait", "--silent", "--pgdata"])
-            .arg(self.folder.path().join("data"))
+            .arg(self.data_dir())
             .current_dir("/")
             .output()
-            .map_err(|source| ServerError::Run { program: "pg_ctl", source })?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        Err(ServerError::Failed { program: "pg_ctl", said })
+            .map_err(|source| ServerError::Run { program, source })?;
+        let said = || ServerError::Promote { said: error::said(&output) };
+        output.status.success().then_some(()).ok_or_else(said)
     }
 
-    fn end(&mut self, signal: Signal) {
+    /// Sends each signal in turn and waits for the end; kills the server when none of them helped.
+    fn end(&mut self, signals: &[Signal]) {
         let Some(mut child) = self.child.take() else { return };
-        if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-            let _already_ended = kill_process(pid, signal);
-        }
-        for _ in 0..STOP_STEPS {
-            // An error means that there is no such child any more.
-            if !matches!(child.try_wait(), Ok(None)) {
-                return;
+        for signal in signals {
+            if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                // It may have ended by itself. Its id is ours until it is waited for.
+                let _already_ended = kill_process(pid, *signal);
             }
-            thread::sleep(STEP);
+            for _ in 0..STOP_LIMIT.as_millis() / STEP.as_millis() {
+                // An error means that there is no such child any more.
+                if !matches!(child.try_wait(), Ok(None)) {
+                    return;
+                }
+                thread::sleep(STEP);
+            }
         }
         let _already_ended = child.kill();
-        let _reaped = child.wait();
+        let _reaped: io::Result<_> = child.wait();
     }
 }
 
 impl Drop for PrivatePostgres {
     fn drop(&mut self) {
-        self.end(Signal::QUIT);
+        self.end(&[Signal::QUIT]);
     }
 }
 
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+/// The postmaster writes its id into the first line of its pid file and its state into the eighth. A file
+/// of an earlier, crashed run may still be there, so the id has to be this one's.
+fn is_ready(data: &Path, pid: u32, port: u16) -> bool {
+    let file = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
+    let lines: Vec<&str> = file.lines().map(str::trim).collect();
+    let ready = matches!(lines.get(7), Some(&("ready" | "standby")));
+    ready
+        && lines.first().is_some_and(|first| *first == pid.to_string())
+        && TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_pid_file_of_an_earlier_run_does_not_look_ready() {
+        let data = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let file = |pid, state| format!("{pid}\n/d\n0\n5432\n/s\n127.0.0.1\n1 2\n{state}   \n");
+        fs::write(data.path().join("postmaster.pid"), file(41, "ready")).unwrap();
+        assert!(is_ready(data.path(), 41, port));
+        assert!(!is_ready(data.path(), 42, port));
+        fs::write(data.path().join("postmaster.pid"), file(41, "starting")).unwrap();
+        assert!(!is_ready(data.path(), 41, port));
+    }
 }

@@ -1,6 +1,6 @@
 //! The data folder: made by `initdb`, or copied from one that was made before.
 
-use crate::{Binaries, ServerError, account::Account};
+use crate::{Binaries, ServerError, account::Account, error};
 use std::{
     fs::{self, File},
     io,
@@ -12,24 +12,36 @@ use std::{
 /// The superuser of private servers. There is no password: only this machine's loopback reaches them.
 pub(crate) const SUPERUSER: &str = "tenure";
 
+/// How `initdb` is run. A template is kept for each of them.
+const ARGUMENTS: [&str; 11] = [
+    "--username",
+    SUPERUSER,
+    "--auth",
+    "trust",
+    "--encoding",
+    "UTF8",
+    "--locale",
+    "C.UTF-8",
+    // Small files: a folder is copied in a blink.
+    "--wal-segsize=1",
+    "--no-sync",
+    "--no-instructions",
+];
+
 /// Makes `data` with `initdb`.
 pub(crate) fn initialize(binaries: &Binaries, account: Account, data: &Path) -> Result<(), ServerError> {
+    let program = binaries.path("initdb");
     let output = account
-        .command(&binaries.path("initdb"))
+        .command(&program)
         .arg("--pgdata")
         .arg(data)
-        .args(["--username", SUPERUSER, "--auth", "trust", "--encoding", "UTF8", "--locale", "C.UTF-8"])
-        // Small files: a folder is copied in a blink.
-        .args(["--wal-segsize", "1", "--no-sync", "--no-instructions"])
+        .args(ARGUMENTS)
         .current_dir("/")
         .stdin(Stdio::null())
         .output()
-        .map_err(|source| ServerError::Run { program: "initdb", source })?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(ServerError::Failed { program: "initdb", said })
+        .map_err(|source| ServerError::Run { program, source })?;
+    let said = || ServerError::Initialize { said: error::said(&output) };
+    output.status.success().then_some(()).ok_or_else(said)
 }
 
 /// Makes `data` as a copy of a template in `cache`, which is made first when it isn't there.
@@ -39,10 +51,11 @@ pub(crate) fn copy_from(
     account: Account,
     data: &Path,
 ) -> Result<(), ServerError> {
-    let folder = |source| ServerError::Folder { path: cache.to_owned(), source };
+    let folder = |source| ServerError::Template { cache: cache.to_owned(), source };
     fs::create_dir_all(cache).map_err(folder)?;
-    let version = binaries.version().map_err(|source| ServerError::Run { program: "postgres", source })?;
-    let name: String = version.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let program = binaries.path("postgres");
+    let version = binaries.version().map_err(|source| ServerError::Run { program, source })?;
+    let name = name(&version);
     // Several test processes start at once: one makes the template, the others wait for it.
     let lock = File::create(cache.join(format!("{name}.lock"))).map_err(folder)?;
     lock.lock().map_err(folder)?;
@@ -59,6 +72,12 @@ pub(crate) fn copy_from(
     }
     drop(lock);
     copy(&template, data, account).map_err(folder)
+}
+
+/// A folder's name for what determines the template.
+fn name(version: &str) -> String {
+    let made_by = format!("{version} {}", ARGUMENTS.join(" "));
+    made_by.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
 fn copy(from: &Path, to: &Path, account: Account) -> io::Result<()> {

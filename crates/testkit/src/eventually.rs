@@ -5,7 +5,8 @@ use std::{fmt::Debug, future::Future, net::TcpListener, time::Duration};
 /// How often it is looked.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Looks again and again until `look` returns `Ok`, and returns what it found.
+/// Looks again and again until `look` returns `Ok`, and returns what it found. A look that takes longer than
+/// what is left of `limit` is dropped.
 ///
 /// # Panics
 ///
@@ -15,16 +16,20 @@ pub async fn eventually<T, E: Debug, F: Future<Output = Result<T, E>>>(
     mut look: impl FnMut() -> F,
 ) -> T {
     let end = tokio::time::Instant::now() + limit;
+    let mut seen = None;
     loop {
-        match look().await {
-            Ok(found) => return found,
-            Err(seen) if tokio::time::Instant::now() >= end => panic!("not within {limit:?}; last: {seen:?}"),
-            Err(_not_yet) => tokio::time::sleep(STEP).await,
+        match tokio::time::timeout_at(end, look()).await {
+            Ok(Ok(found)) => return found,
+            Ok(Err(not_yet)) => seen = Some(not_yet),
+            Err(elapsed) => panic!("still looking after {limit:?} ({elapsed}); last: {seen:?}"),
         }
+        assert!(tokio::time::Instant::now() < end, "not within {limit:?}; last: {seen:?}");
+        tokio::time::sleep(STEP).await;
     }
 }
 
-/// A port on loopback that is free now.
+/// A port on loopback that is free now. Another process may take it before you do: ready for that, try
+/// again, or let the program choose its own (`:0`) and log it.
 ///
 /// # Panics
 ///
@@ -34,4 +39,21 @@ pub fn free_port() -> u16 {
         .and_then(|listener| listener.local_addr())
         .expect("a free port")
         .port()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    #[should_panic(expected = "last: Some(\"nothing yet\")")]
+    async fn what_was_seen_last_is_in_the_panic() {
+        eventually(Duration::from_millis(50), || async { Err::<(), _>("nothing yet") }).await;
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "still looking")]
+    async fn a_look_that_never_ends_is_bounded_too() {
+        eventually(Duration::from_millis(50), std::future::pending::<Result<(), ()>>).await;
+    }
 }

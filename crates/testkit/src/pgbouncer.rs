@@ -1,6 +1,6 @@
 //! A real PgBouncer in front of a test's server.
 
-use crate::{TestServer, eventually, free_port};
+use crate::{TestServer, free_port};
 use sqlx::{Connection as _, PgConnection, postgres::PgConnectOptions};
 use std::{
     fmt::Write as _,
@@ -14,6 +14,14 @@ use tempfile::TempDir;
 
 /// Debian's place.
 const PROGRAM: &str = "/usr/sbin/pgbouncer";
+/// Another process may take a port between its choice and the start.
+const PORTS: u32 = 5;
+/// How long an answer is waited for. Only reached when a test fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long one attempt may take: what holds a taken port may never answer.
+const ATTEMPT: Duration = Duration::from_secs(1);
+/// How often it is asked.
+const STEP: Duration = Duration::from_millis(20);
 
 /// When a pooler takes a server connection back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +49,7 @@ pub struct PgBouncerBuilder {
 pub struct PgBouncer {
     port: u16,
     child: Child,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl PgBouncer {
@@ -58,7 +66,27 @@ impl PgBouncer {
 
     /// URL of the database `postgres` through the pooler.
     pub fn url(&self) -> String {
-        format!("postgres://tenure@127.0.0.1:{}/postgres", self.port)
+        self.url_of("postgres")
+    }
+
+    /// URL of another database through the pooler.
+    pub fn url_of(&self, database: &str) -> String {
+        format!("postgres://tenure@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// All that it has logged.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.folder.path().join("log")).unwrap_or_default()).into_owned()
+    }
+
+    fn has_ended(&mut self) -> bool {
+        // An error means that there is no such child any more.
+        !matches!(self.child.try_wait(), Ok(None))
     }
 }
 
@@ -98,17 +126,68 @@ impl PgBouncerBuilder {
         self
     }
 
-    /// Starts it, and returns when it answers.
+    /// Starts it, and returns when it answers. It dies with the thread that polls this, at the latest: in a
+    /// test that is the runtime's.
     ///
     /// # Panics
     ///
-    /// When PgBouncer isn't installed or doesn't answer.
+    /// When PgBouncer isn't installed or doesn't answer within half a minute.
     pub async fn start(self) -> PgBouncer {
         assert!(Path::new(PROGRAM).exists(), "this test needs PgBouncer: apt-get install pgbouncer");
+        let mut said = String::new();
+        for _ in 0..PORTS {
+            match self.start_on(free_port()).await {
+                Ok(bouncer) => return bouncer,
+                Err(log) => said = log,
+            }
+        }
+        panic!("PgBouncer doesn't start: {said}")
+    }
+
+    /// Starts it on a port that may be taken by now; then it ends, and the error is its log.
+    async fn start_on(&self, port: u16) -> Result<PgBouncer, String> {
         let folder =
             tempfile::Builder::new().prefix("tenure-pgbouncer-").tempdir_in("/tmp").expect("a folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
-        let port = free_port();
+        let file = folder.path().join("pgbouncer.ini");
+        fs::write(&file, self.config(port)).expect("the configuration is written");
+        // It refuses to run as root; it writes nothing, so any ordinary user will do.
+        let child = Command::new("/usr/bin/setpriv")
+            .args(["--pdeathsig", "KILL"])
+            .args(if rustix::process::geteuid().is_root() {
+                &["--reuid=nobody", "--regid=nogroup", "--clear-groups"][..]
+            } else {
+                &[]
+            })
+            .arg(PROGRAM)
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(folder.path().join("log")).expect("a log file"))
+            .spawn()
+            .expect("setpriv (util-linux) runs pgbouncer");
+        let mut bouncer = PgBouncer { port, child, folder };
+        let options: PgConnectOptions = bouncer.url().parse().expect("a URL");
+        let options = options.extra_float_digits(None);
+        let end = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let answer = tokio::time::timeout(ATTEMPT, PgConnection::connect_with(&options)).await;
+            // Asked after the answer: on a taken port it was somebody else's.
+            if bouncer.has_ended() {
+                return Err(bouncer.log());
+            }
+            match answer {
+                Ok(Ok(connection)) => {
+                    connection.close().await.expect("the session ends");
+                    return Ok(bouncer);
+                }
+                _not_yet if tokio::time::Instant::now() < end => tokio::time::sleep(STEP).await,
+                seen => panic!("no answer within {PATIENCE:?}, last {seen:?}; {}", bouncer.log()),
+            }
+        }
+    }
+
+    fn config(&self, port: u16) -> String {
         let mode = match self.mode {
             PoolMode::Session => "session",
             PoolMode::Transaction => "transaction",
@@ -126,34 +205,21 @@ impl PgBouncerBuilder {
         if !self.ignore.is_empty() {
             let _infallible = writeln!(config, "ignore_startup_parameters = {}", self.ignore);
         }
-        let file = folder.path().join("pgbouncer.ini");
-        fs::write(&file, config).expect("the configuration is written");
-        let log = folder.path().join("log");
-        // It refuses to run as root; it writes nothing, so any ordinary user will do.
-        let child = Command::new("/usr/bin/setpriv")
-            .args(["--pdeathsig", "KILL"])
-            .args(if rustix::process::geteuid().is_root() {
-                &["--reuid=nobody", "--regid=nogroup", "--clear-groups"][..]
-            } else {
-                &[]
-            })
-            .arg(PROGRAM)
-            .arg(&file)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(fs::File::create(&log).expect("a log file"))
-            .spawn()
-            .expect("pgbouncer starts");
-        let bouncer = PgBouncer { port, child, _folder: folder };
-        let options: PgConnectOptions = bouncer.url().parse().expect("a URL");
-        let options = options.extra_float_digits(None);
-        eventually(Duration::from_secs(30), || async {
-            match PgConnection::connect_with(&options).await {
-                Ok(connection) => connection.close().await.map_err(|error| error.to_string()),
-                Err(error) => Err(format!("{error}; {}", fs::read_to_string(&log).unwrap_or_default())),
-            }
-        })
-        .await;
-        bouncer
+        config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_was_taken_meanwhile_is_noticed() {
+        let server = TestServer::start();
+        let silent = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        for taken in [silent.local_addr().unwrap().port(), server.port()] {
+            let log = PgBouncer::builder(&server).start_on(taken).await.unwrap_err();
+            assert!(log.contains("in use"), "{log}");
+        }
     }
 }

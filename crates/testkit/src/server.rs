@@ -1,6 +1,6 @@
 //! A real PostgreSQL server for one test.
 
-use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, postgres::PgPoolOptions};
 use std::path::Path;
 use tenure_private_postgres::{Binaries, PrivatePostgres, StopMode};
 
@@ -18,6 +18,16 @@ impl TestServer {
         Self::start_with(&[])
     }
 
+    /// A server that nobody could take for another one: with its own `initdb`, thus its own system
+    /// identifier, which [`TestServer::start`] shares with all others. Takes seconds.
+    ///
+    /// # Panics
+    ///
+    /// As [`TestServer::start`].
+    pub fn start_unrelated() -> Self {
+        Self(PrivatePostgres::builder(binaries()).start().unwrap_or_else(|error| panic!("{}", chain(&error))))
+    }
+
     /// A server with these parameters.
     ///
     /// # Panics
@@ -32,7 +42,7 @@ impl TestServer {
         Self(builder.start().unwrap_or_else(|error| panic!("{}", chain(&error))))
     }
 
-    /// A hot standby of this server, streaming from it.
+    /// A hot standby of this server, streaming from it, with the same parameters.
     ///
     /// # Panics
     ///
@@ -62,7 +72,7 @@ impl TestServer {
         self.0.url(database)
     }
 
-    /// URL for another user.
+    /// URL for another user, both of letters and digits. The server doesn't ask for the password.
     pub fn url_as(&self, user: &str, password: &str) -> String {
         format!("postgres://{user}:{password}@127.0.0.1:{}/postgres", self.0.port())
     }
@@ -81,14 +91,29 @@ impl TestServer {
         PgPoolOptions::new().max_connections(8).connect(&self.url()).await.expect("the server answers")
     }
 
-    /// Makes an ordinary login role, without any rights of its own.
+    /// Makes an ordinary login role, without any rights of its own. Both of letters and digits.
     ///
     /// # Panics
     ///
     /// When the server refuses.
     pub async fn create_role(&self, name: &str, password: &str) {
-        let sql = format!("create role {name} login password '{password}'");
-        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&self.pool().await).await.expect("a role is made");
+        self.run(format!("create role \"{name}\" login password '{password}'")).await;
+    }
+
+    /// Makes an empty database and returns its URL, for the superuser. A name of letters and digits.
+    ///
+    /// # Panics
+    ///
+    /// When the server refuses.
+    pub async fn create_database(&self, name: &str) -> String {
+        self.run(format!("create database \"{name}\"")).await;
+        self.url_of(name)
+    }
+
+    async fn run(&self, sql: String) {
+        let mut connection = PgConnection::connect(&self.url()).await.expect("the server answers");
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.expect("the server agrees");
+        connection.close().await.expect("the session ends");
     }
 
     /// All that the server has logged.
@@ -108,6 +133,15 @@ impl TestServer {
     /// When it doesn't start.
     pub fn start_again(&mut self) {
         self.0.start().unwrap_or_else(|error| panic!("{}", chain(&error)));
+    }
+
+    /// Stops the server and starts it again, with its data and on its port.
+    ///
+    /// # Panics
+    ///
+    /// When it doesn't start.
+    pub fn restart(&mut self, mode: StopMode) {
+        self.0.restart(mode).unwrap_or_else(|error| panic!("{}", chain(&error)));
     }
 
     /// The private server itself.

@@ -194,3 +194,70 @@ fn the_next_tick_is_strictly_later_and_the_newest_agrees_with_walking() {
         }
     }
 }
+
+mod properties {
+    use super::*;
+    use chrono::TimeZone as _;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    const ZONES: [&str; 6] = [
+        "Europe/Madrid",
+        "Australia/Lord_Howe",
+        "Africa/Casablanca",
+        "America/Havana",
+        "Asia/Kathmandu",
+        "America/St_Johns",
+    ];
+    const EXPRESSIONS: [&str; 8] = [
+        "30 2 * * *",
+        "*/7 * * * *",
+        "0 */2 * * *",
+        "15 0-3 * * 0",
+        "59 23 28-31 * *",
+        "0 0 * * *",
+        "10,40 1,2 * * *",
+        "0 * 9 3 *",
+    ];
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn in_real_time_the_ticks_are_the_minutes_at_which_the_wall_clock_matches(
+            zone in prop::sample::select(&ZONES[..]),
+            expression in prop::sample::select(&EXPRESSIONS[..]),
+            hour in 0_i64..8_760,
+        ) {
+            let table = timetable(expression, zone, DstRule::RealTime);
+            let expression: tenure_scheduler::expression::Expression = expression.parse().expect("parses");
+            let zone: Tz = zone.parse().expect("a zone");
+            let from = at("2025-01-01T00:00:00Z") + Duration::hours(hour);
+            let wall_clock = |instant: &DateTime<Utc>| zone.from_utc_datetime(&instant.naive_utc()).naive_local();
+            let walked: Vec<_> = (1..=36 * 60)
+                .map(|minute| from + Duration::minutes(minute))
+                .filter(|instant| expression.matches(wall_clock(instant)))
+                .collect();
+            prop_assert_eq!(table.between(from, from + Duration::hours(36)).collect::<Vec<_>>(), walked);
+        }
+
+        #[test]
+        fn with_the_rule_once_no_wall_clock_time_repeats_and_every_day_has_its_nightly_tick(
+            zone in prop::sample::select(&ZONES[..]),
+            hour in 0_i64..8_000,
+            minute in 0..60,
+            of_day in 0..24,
+        ) {
+            let table = timetable(&format!("{minute} {of_day} * * *"), zone, DstRule::Once);
+            let zone: Tz = zone.parse().expect("a zone");
+            let from = at("2025-01-01T00:00:00Z") + Duration::hours(hour);
+            let days: Vec<_> = table
+                .between(from, from + Duration::days(30))
+                .map(|tick| zone.from_utc_datetime(&tick.naive_utc()).date_naive())
+                .collect();
+            let distinct: BTreeSet<_> = days.iter().collect();
+            prop_assert_eq!(distinct.len(), days.len(), "one tick on a day");
+            prop_assert!(days.windows(2).all(|pair| pair[0].succ_opt() == Some(pair[1])), "no day without");
+        }
+    }
+}

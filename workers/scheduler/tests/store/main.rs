@@ -2,4 +2,5 @@
 
 mod database;
 mod declared;
+mod schema;
 mod ticks;

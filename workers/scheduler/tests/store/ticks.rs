@@ -6,7 +6,7 @@ use std::time::Duration as StdDuration;
 use tenure::Singleton as _;
 use tenure_jobs::schedule::{NewTick, TickRecord, record_tick};
 use tenure_scheduler::{Scheduler, SchedulerConfig, pass::run_pass};
-use tenure_testkit::{PgBouncer, PoolMode, eventually};
+use tenure_testkit::{PgBouncer, PoolMode, StopMode, eventually};
 
 #[tokio::test]
 async fn a_due_tick_and_its_job_are_committed_together() {
@@ -277,4 +277,31 @@ async fn ticks_fire_through_a_transaction_pooler() {
         assert_eq!(a.expect("a pass").ticks.len() + b.expect("a pass").ticks.len(), 1);
     }
     assert_eq!(db.jobs().await, 30);
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_does_not_end_the_term() {
+    let mut db = Database::start().await;
+    db.schedule("often", "* * * * * *", "clock_timestamp()").await;
+    let (term, control) = db.term().await;
+    let scheduler = Scheduler { pool: db.pool.clone(), config: SchedulerConfig::default() };
+    let running = tokio::spawn(async move { scheduler.run(term).await });
+    let first = eventually(StdDuration::from_secs(20), || async {
+        db.fired("often").await.last().copied().ok_or("nothing fired")
+    })
+    .await;
+    db.server.stop(StopMode::Immediate);
+    db.server.start_again();
+    eventually(StdDuration::from_secs(30), || async {
+        let newest = sqlx::query_scalar::<_, Option<i64>>(
+            "select count(*) from tenure.tick where outcome = 'enqueued' and due_at > $1::timestamptz + interval '3 s'",
+        )
+        .bind(first)
+        .fetch_one(&db.pool)
+        .await;
+        if matches!(newest, Ok(Some(1..))) { Ok(()) } else { Err(newest) }
+    })
+    .await;
+    control.drain();
+    running.await.expect("no panic").expect("a drained worker returns");
 }
