@@ -74,16 +74,6 @@ docs:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
     cargo test --quiet --workspace --all-features --doc
 
-# The gates of the binary in each of its feature sets
-test-gates:
-    #!/usr/bin/env bash
-    set -euo pipefail
-    mapfile -t sets < <({{ just_executable() }} --justfile {{ justfile() }} worker-sets)
-    for set in "${sets[@]}"; do
-        echo "feature set: ${set:-(none)}"
-        cargo nextest run -p tenured --no-default-features --features "$set" -E 'test(gate)' --status-level fail
-    done
-
 # All tests; arguments go to nextest, such as `just test -E 'test(fence)'`
 test *args:
     cargo nextest run --workspace --all-features {{ args }}
@@ -93,7 +83,7 @@ bench-roles *args:
     cargo run --release -p tenure-tests --bin bench-roles -- {{ args }}
 
 # Everything, in the order in which a mistake is cheapest to find
-ci: setup fmt-check spell deny lint feature-sets docs test-gates test
+ci: setup fmt-check spell deny lint feature-sets docs test
 
 # One line for each set of the binary's worker features, derived from its manifest
 [private]

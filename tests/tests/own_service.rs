@@ -132,3 +132,23 @@ async fn a_toggle_that_is_neither_on_nor_off_refuses_the_start() {
     assert!(said.contains("BILLING_ENABLED") && said.contains("maybe"), "{said}");
     assert!(writers(&pool).await.is_empty(), "no invoice was written");
 }
+
+#[test]
+fn the_readme_shows_this_service() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace's root");
+    let read =
+        |path: &str| fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let (main, billing) = (read("tests/own-service/src/main.rs"), read("tests/own-service/src/billing.rs"));
+    let code: Vec<&str> = main.lines().chain(billing.lines()).map(str::trim).collect();
+    let mut in_rust = false;
+    for line in read("README.md").lines().map(str::trim) {
+        match line {
+            "```rust" => in_rust = true,
+            "```" => in_rust = false,
+            // A heading of the README's own.
+            _ if line.starts_with("// in main") => {}
+            _ if in_rust => assert!(code.contains(&line), "the README has a line of its own: {line}"),
+            _ => {}
+        }
+    }
+}

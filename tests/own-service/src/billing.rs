@@ -12,6 +12,7 @@ pub(crate) struct Billing {
 
 #[async_trait]
 impl Singleton for Billing {
+    // Never change the key of a deployed role: old and new binaries would both lead.
     const ROLE: Role = Role::new("billing", 1_840_000_100);
 
     async fn run(&self, term: Term) -> Result<(), WorkerError> {
