@@ -26,7 +26,11 @@ const ACQUIRE_LIMIT: Duration = Duration::from_secs(10);
 ///
 /// When `url` is no address of a `PostgreSQL` database.
 pub fn work_connect_options(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
-    Ok(url.parse::<PgConnectOptions>()?.extra_float_digits(None).statement_cache_capacity(0))
+    Ok(url
+        .parse::<PgConnectOptions>()?
+        .application_name("tenured work")
+        .extra_float_digits(None)
+        .statement_cache_capacity(0))
 }
 
 /// A pool for the work that connects when it is first used, with up to `max_connections`.

@@ -9,8 +9,8 @@ use std::{
     process::Stdio,
 };
 
-/// The superuser of private servers. There is no password: only this machine's loopback reaches them.
-pub(crate) const SUPERUSER: &str = "tenure";
+/// The superuser of private servers. Not `tenure`: its tables would land in the schema of that name. There is no password: only this machine's loopback reaches them.
+pub(crate) const SUPERUSER: &str = "postgres";
 
 /// How `initdb` is run. A template is kept for each of them.
 const ARGUMENTS: [&str; 11] = [

@@ -106,7 +106,7 @@ const fn same_text(a: &str, b: &str) -> bool {
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
+        f.pad(self.name)
     }
 }
 

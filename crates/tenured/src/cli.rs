@@ -8,7 +8,7 @@ use std::{path::PathBuf, time::Duration};
 #[derive(Debug, Parser)]
 #[command(name = "tenured", version, propagate_version = true)]
 pub(crate) struct Cli {
-    /// TOML file; may be given several times, later ones win. Without it: those named in TENURE_CONFIG.
+    /// TOML file; may be given several times, later ones win. Without it: those that `TENURE_CONFIG` names.
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Vec<PathBuf>,
     #[command(subcommand)]

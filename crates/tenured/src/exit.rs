@@ -1,7 +1,12 @@
 //! How the process ends: one code for each kind of end, and what is said.
 
 use crate::config::ConfigErrors;
-use std::{error::Error, process::ExitCode};
+use std::{
+    error::Error,
+    fmt,
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 /// Why a command didn't do what it was asked to.
 #[derive(Debug)]
@@ -87,4 +92,9 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 /// The settings as a mistake in usage.
 pub(crate) fn usage(text: impl Into<String>) -> Failure {
     Failure::Config(ConfigErrors(vec![text.into()]))
+}
+
+/// A line on standard output. A reader that has left, as `head` does, is no failure.
+pub(crate) fn print_line(line: fmt::Arguments<'_>) {
+    let _reader_left = writeln!(io::stdout().lock(), "{line}");
 }

@@ -1,5 +1,12 @@
 //! The binary: runs each worker whose feature is compiled in *and* whose toggle is on.
 
+/// `println!` for a reader that may leave.
+macro_rules! say {
+    ($($line:tt)*) => {
+        $crate::exit::print_line(format_args!($($line)*))
+    };
+}
+
 mod cli;
 mod commands;
 mod config;
@@ -36,7 +43,10 @@ fn main() -> ExitCode {
 async fn dispatch(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Workers(output) => commands::workers::show(output),
-        Command::Migrate { print: true } => commands::migrate::print(),
+        Command::Migrate { print: true } => {
+            commands::migrate::print();
+            Ok(())
+        }
         Command::CheckConfig => commands::check_config::show(&config::load(&cli.config)?),
         Command::Demo(options) => demo::run(&options).await,
         Command::Run { no_migrate } => run::run(config::load(&cli.config)?.settings, no_migrate).await,

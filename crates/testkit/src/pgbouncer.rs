@@ -71,7 +71,7 @@ impl PgBouncer {
 
     /// URL of another database through the pooler.
     pub fn url_of(&self, database: &str) -> String {
-        format!("postgres://tenure@127.0.0.1:{}/{database}", self.port)
+        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 
     /// Its process id.
@@ -195,7 +195,7 @@ impl PgBouncerBuilder {
         };
         // `any` lets everybody in, as the user that is named with the database.
         let mut config = format!(
-            "[databases]\n* = user=tenure host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+            "[databases]\n* = user=postgres host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
              listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = {mode}\n\
              default_pool_size = {}\nserver_round_robin = {}\n",
             self.server_port,

@@ -4,7 +4,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, postgres::PgPoo
 use std::path::Path;
 use tenure_private_postgres::{Binaries, PrivatePostgres, StopMode};
 
-/// A server of its own for one test. Superuser `tenure`, database `postgres`, no password.
+/// A server of its own for one test. Superuser `postgres`, database `postgres`, no password.
 #[derive(Debug)]
 pub struct TestServer(PrivatePostgres);
 

@@ -11,8 +11,8 @@ use tokio::sync::mpsc::UnboundedSender;
 pub(crate) enum Hint {
     /// The lease with this key was released.
     Released(i64),
-    /// Somebody asks the leader of the role with this name to hand over.
-    Resign(String),
+    /// Somebody asks for the end of this term of the role with this name. A term that follows isn't meant.
+    Resign(String, Epoch),
 }
 
 /// Opens lease sessions.

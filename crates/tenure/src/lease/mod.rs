@@ -75,7 +75,8 @@ pub(crate) use work::WorkOutcome;
 
 /// NOTIFY channel that announces a released lease. The payload is the key.
 pub const RELEASED_CHANNEL: &str = "tenure_released";
-/// NOTIFY channel that asks the leader of a role to hand over. The payload is the role's name.
+/// NOTIFY channel that asks the leader of a role to hand over. The payload is the role's name,
+/// a space, and the epoch of the term that should end.
 pub const RESIGN_CHANNEL: &str = "tenure_resign";
 /// The lease session's `application_name` begins with this; the instance's UUID follows.
 pub const APPLICATION_NAME_PREFIX: &str = "tenure lease ";

@@ -68,7 +68,9 @@ impl<D: LeaseDatabase> Engine<D> {
                 Event::Command(command) => self.obey(command.as_ref()),
                 Event::Stopped(stopped) => self.release(session, stopped).await?,
                 Event::Hint(Hint::Released(key)) => self.note_free(key),
-                Event::Hint(Hint::Resign(name)) => self.resign(|role| role.name() == name),
+                Event::Hint(Hint::Resign(name, epoch)) => {
+                    self.resign(|term| term.role().name() == name && term.epoch() == epoch);
+                }
                 Event::Time => {}
             }
             self.expire_drains();
@@ -254,7 +256,7 @@ impl<D: LeaseDatabase> Engine<D> {
 
     fn obey(&mut self, command: Option<&Command>) {
         match command {
-            Some(Command::Resign(key)) => self.resign(|role| role.key() == *key),
+            Some(Command::Resign(key)) => self.resign(|term| term.role().key() == *key),
             Some(Command::Drain) => {
                 self.course = self.course.max(Course::Draining);
                 self.drain(EndReason::Shutdown, |_| true);
@@ -274,15 +276,15 @@ impl<D: LeaseDatabase> Engine<D> {
         }
     }
 
-    fn resign(&mut self, which: impl Fn(Role) -> bool) {
+    fn resign(&mut self, which: impl Fn(&Term) -> bool) {
         self.drain(EndReason::Resigned, which);
     }
 
-    fn drain(&mut self, reason: EndReason, which: impl Fn(Role) -> bool) {
+    fn drain(&mut self, reason: EndReason, which: impl Fn(&Term) -> bool) {
         let until = self.now() + self.timing.drain_timeout();
         for slot in &mut self.slots {
             if let State::Leading { term, .. } = &slot.state
-                && which(slot.role)
+                && which(term)
             {
                 let term = term.clone();
                 telemetry::draining(&term, reason);

@@ -1,5 +1,6 @@
 //! Listens for hints on a connection of its own. It holds no lock, so it may reconnect as it likes.
 
+use crate::Epoch;
 use crate::lease::{Hint, RELEASED_CHANNEL, RESIGN_CHANNEL};
 use sqlx::{
     Executor as _,
@@ -57,7 +58,10 @@ async fn listen(options: &PgConnectOptions, to: &UnboundedSender<Hint>) -> Resul
 fn read(channel: &str, payload: &str) -> Option<Hint> {
     match channel {
         RELEASED_CHANNEL => payload.parse().ok().map(Hint::Released),
-        RESIGN_CHANNEL => Some(Hint::Resign(payload.to_owned())),
+        RESIGN_CHANNEL => {
+            let (role, epoch) = payload.split_once(' ')?;
+            Some(Hint::Resign(role.to_owned(), Epoch(epoch.parse().ok()?)))
+        }
         _ => None,
     }
 }
@@ -70,7 +74,8 @@ mod tests {
     fn hints_are_read_and_nonsense_is_ignored() {
         assert_eq!(read(RELEASED_CHANNEL, "-5"), Some(Hint::Released(-5)));
         assert_eq!(read(RELEASED_CHANNEL, "five"), None);
-        assert_eq!(read(RESIGN_CHANNEL, "poller"), Some(Hint::Resign("poller".to_owned())));
+        assert_eq!(read(RESIGN_CHANNEL, "poller 7"), Some(Hint::Resign("poller".to_owned(), Epoch(7))));
+        assert_eq!(read(RESIGN_CHANNEL, "poller"), None);
         assert_eq!(read("other", "1"), None);
     }
 }

@@ -11,12 +11,12 @@ pub(crate) fn show(loaded: &Loaded) -> Result<(), Failure> {
     let mut lines = Vec::new();
     flatten(&settings, String::new(), &mut lines);
     for (key, value) in lines {
-        println!("{key} = {value}  # {}", loaded.source(&key));
+        say!("{key} = {value}  # {}", loaded.source(&key));
     }
     if loaded.settings.database.url.is_some() {
         loaded.settings.databases()?;
     } else {
-        println!("# database.url is not set: commands that need a database will refuse to start");
+        say!("# database.url is not set: commands that need a database will refuse to start");
     }
     Ok(())
 }

@@ -27,19 +27,19 @@ pub(crate) async fn examine(databases: &Databases, output: Output) -> Result<(),
         for worker in workers() {
             let role = worker.role;
             match held.iter().find(|holder| holder.key == role.key()) {
-                Some(holder) => println!(
+                Some(holder) => say!(
                     "{role} (key {}): held by pid {} ({}) since {}",
                     role.key(),
                     holder.pid,
                     holder.application_name,
                     holder.connected_since.as_deref().unwrap_or("?")
                 ),
-                None if examination.accepted() => println!("{role} (key {}): held by nobody", role.key()),
+                None if examination.accepted() => say!("{role} (key {}): held by nobody", role.key()),
                 None => {}
             }
         }
         for advice in held.iter().filter_map(super::holders::Holder::advice) {
-            println!("{advice}");
+            say!("{advice}");
         }
     }
     match examination.verdict {
@@ -50,24 +50,24 @@ pub(crate) async fn examine(databases: &Databases, output: Output) -> Result<(),
 }
 
 fn table(examination: &Examination) {
-    println!("front door: {}\n", examination.address);
+    say!("front door: {}\n", examination.address);
     for report in &examination.steps {
         let outcome = match report.outcome {
             StepOutcome::Passed => "passed",
             StepOutcome::Advisory => "advisory",
             StepOutcome::Refused => "REFUSED",
         };
-        println!("{:<10} {outcome:<8} {}", report.step, report.evidence);
-        println!("{:<10} {:<8} proves: {}", "", "", report.proves);
+        say!("{:<10} {outcome:<8} {}", report.step, report.evidence);
+        say!("{:<10} {:<8} proves: {}", "", "", report.proves);
     }
-    println!();
+    say!("");
     match &examination.verdict {
-        Verdict::Accepted => println!("ACCEPTED: a lease may be held through this door."),
+        Verdict::Accepted => say!("ACCEPTED: a lease may be held through this door."),
         Verdict::Refused { step, because, advice } => {
-            println!("REFUSED by the step {step}: {because}.\nWhat to do: {advice}.");
+            say!("REFUSED by the step {step}: {because}.\nWhat to do: {advice}.");
         }
         Verdict::Unreachable { because, advice } => {
-            println!("UNREACHABLE: {because}.\nWhat to do: {advice}.");
+            say!("UNREACHABLE: {because}.\nWhat to do: {advice}.");
         }
     }
 }

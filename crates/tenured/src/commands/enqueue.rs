@@ -32,9 +32,9 @@ pub(crate) async fn add(databases: &Databases, wanted: Enqueue) -> Result<(), Fa
         return print_json(&json!({ "id": enqueued.id, "inserted": enqueued.inserted }));
     }
     if enqueued.inserted {
-        println!("job {} added", enqueued.id);
+        say!("job {} added", enqueued.id);
     } else {
-        println!("job {} has this unique key and is unfinished; nothing was added", enqueued.id);
+        say!("job {} has this unique key and is unfinished; nothing was added", enqueued.id);
     }
     Ok(())
 }

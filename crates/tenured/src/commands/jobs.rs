@@ -38,19 +38,19 @@ pub(crate) async fn act(
         JobsAction::Retry { id } => {
             retry_job(&mut transaction, id).await.map_err(failed)?;
             bounded(transaction.commit()).await?;
-            println!("job {id} is due again");
+            say!("job {id} is due again");
         }
         JobsAction::Cancel { id } => {
             cancel_job(&mut transaction, id).await.map_err(failed)?;
             bounded(transaction.commit()).await?;
-            println!("job {id} is cancelled");
+            say!("job {id} is cancelled");
         }
     }
     Ok(())
 }
 
 fn line(job: &JobSummary) {
-    println!(
+    say!(
         "{:>8}  {:<10} {:<24} attempt {}  {}",
         job.id,
         job.state.as_str(),

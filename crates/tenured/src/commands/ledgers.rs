@@ -27,7 +27,7 @@ async fn show(databases: &Databases, output: Output, name: &str, sql: &'static s
         return print_json(&json!({ name: rows }));
     }
     if rows.is_empty() {
-        println!("no {name}");
+        say!("no {name}");
     }
     for row in rows {
         let fields: Vec<String> = row
@@ -37,7 +37,7 @@ async fn show(databases: &Databases, output: Output, name: &str, sql: &'static s
             .filter(|(_, value)| !value.is_null())
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
-        println!("{}", fields.join(" "));
+        say!("{}", fields.join(" "));
     }
     Ok(())
 }

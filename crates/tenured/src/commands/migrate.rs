@@ -8,9 +8,8 @@ use crate::{
 use tenure::schema::{self, MigrateError};
 
 /// Prints the SQL for a database administrator.
-pub(crate) fn print() -> Result<(), Failure> {
-    print!("{}", schema::script(&migrations()));
-    Ok(())
+pub(crate) fn print() {
+    say!("{}", schema::script(&migrations()));
 }
 
 /// Applies what is missing.
@@ -22,10 +21,10 @@ pub(crate) async fn apply(databases: &Databases) -> Result<(), Failure> {
         error => Failure::from_database(&error),
     })?;
     if applied.is_empty() {
-        println!("the schema is up to date");
+        say!("the schema is up to date");
     }
     for migration in applied {
-        println!("applied {} {}: {}", migration.component, migration.version, migration.name);
+        say!("applied {} {}: {}", migration.component, migration.version, migration.name);
     }
     Ok(())
 }

@@ -54,6 +54,6 @@ fn explained(error: &(dyn std::error::Error + 'static)) -> Failure {
 /// Prints one JSON document.
 fn print_json(document: &serde_json::Value) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(document).map_err(|error| Failure::Other(error.to_string()))?;
-    println!("{text}");
+    say!("{text}");
     Ok(())
 }

@@ -26,17 +26,20 @@ pub(crate) async fn ask(databases: &Databases, role: &str, timeout: Duration) ->
     if holders(&mut connection, &[before.key]).await?.is_empty() {
         return Err(nobody());
     }
+    // Asking twice is harmless: only the term with this epoch is meant.
     let hand_over = async {
         let mut steps = 0;
         loop {
             if steps % ASK_AGAIN == 0 {
-                let ask = query("select pg_notify($1, $2)").bind(RESIGN_CHANNEL).bind(role);
+                let ask = query("select pg_notify($1, $2)")
+                    .bind(RESIGN_CHANNEL)
+                    .bind(format!("{role} {}", before.epoch));
                 bounded(ask.execute(&mut connection)).await?;
             }
             steps += 1;
             let now = read(&mut connection, role).await?;
             if let Some(now) = now.filter(|now| now.epoch != before.epoch) {
-                println!("{role} is led by {} with epoch {}", now.instance, now.epoch);
+                say!("{role} is led by {} with epoch {}", now.instance, now.epoch);
                 return Ok(());
             }
             tokio::time::sleep(STEP).await;

@@ -46,16 +46,16 @@ pub(crate) async fn show(databases: &Databases, output: Output) -> Result<(), Fa
                 text(leader, "since")
             ),
         };
-        println!("{:<11} epoch {:<12} {leader}", text(role, "role"), text(role, "epoch"));
+        say!("{:<11} epoch {:<12} {leader}", text(role, "role"), text(role, "epoch"));
     }
     let standbys = document["standbys"].as_array().map_or(0, Vec::len);
-    println!("\n{standbys} instances stand by for everything");
+    say!("\nstand-bys that lead nothing: {standbys}");
     for stranger in document["strangers"].as_array().into_iter().flatten() {
-        println!("warning: {}", text(stranger, "advice"));
+        say!("warning: {}", text(stranger, "advice"));
     }
-    println!("\nrecent terms:");
+    say!("\nrecent terms:");
     for term in document["terms"].as_array().into_iter().flatten() {
-        println!(
+        say!(
             "  {:<11} epoch {:<12} {} .. {} {}",
             text(term, "role"),
             text(term, "epoch"),
@@ -64,7 +64,7 @@ pub(crate) async fn show(databases: &Databases, output: Output) -> Result<(), Fa
             text(term, "end_reason")
         );
     }
-    println!(
+    say!(
         "\nbacklog: {} due, oldest for {} s",
         text(&document["backlog"], "due"),
         text(&document["backlog"], "oldest_due_seconds")

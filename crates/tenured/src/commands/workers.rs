@@ -12,7 +12,7 @@ pub(crate) fn show(output: Output) -> Result<(), Failure> {
         return print_json(&json!({ "workers": workers }));
     }
     for gate in &gates {
-        println!(
+        say!(
             "{:<11} key {}  compiled {:<3}  {} {:<3}  {}",
             gate.role.name(),
             gate.role.key(),

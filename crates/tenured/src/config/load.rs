@@ -3,7 +3,7 @@
 use super::Settings;
 use crate::registry;
 use figment::{
-    Figment, Metadata,
+    Figment, Metadata, Source,
     error::Kind,
     providers::{Env, Format as _, Serialized, Toml},
 };
@@ -34,7 +34,9 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// Where the value of a key, such as `lease.ttl`, came from.
     pub(crate) fn source(&self, key: &str) -> String {
-        self.figment.find_metadata(key).map_or_else(|| "default".to_owned(), describe)
+        self.figment
+            .find_metadata(key)
+            .map_or_else(|| "default".to_owned(), |metadata| describe(metadata, key))
     }
 }
 
@@ -93,34 +95,43 @@ fn check_file(file: &Path) -> Result<(), ConfigErrors> {
 }
 
 fn explain(error: &figment::Error) -> String {
-    let place = error.metadata.as_ref().map(describe).unwrap_or_default();
-    let place = if place.is_empty() { String::new() } else { format!(" (in {place})") };
     let path = error.path.join(".");
-    match &error.kind {
+    let (key, what) = match &error.kind {
         Kind::UnknownField(name, known) => {
-            let key = if path.ends_with(name.as_str()) || path.is_empty() {
-                if path.is_empty() { name.clone() } else { path }
-            } else {
-                format!("{path}.{name}")
-            };
             let nearest = known
                 .iter()
                 .map(|candidate| (strsim::jaro_winkler(candidate, name), candidate))
                 .max_by(|a, b| a.0.total_cmp(&b.0));
             let hint = match nearest {
-                Some((likeness, candidate)) if likeness > 0.7 => format!("; did you mean `{candidate}`?"),
-                _ => format!("; known are {}", known.join(", ")),
+                Some((likeness, candidate)) if likeness > 0.7 => format!("did you mean `{candidate}`?"),
+                _ => format!("known are {}", known.join(", ")),
             };
-            format!("unknown key `{key}`{place}{hint}")
+            // The path ends with the key itself, or with the section that it was found in.
+            let key = if error.path.last() == Some(name) { path } else { join(&path, name) };
+            (key, format!("unknown key; {hint}"))
         }
-        kind => format!("`{path}`{place}: {kind}"),
-    }
+        kind => (path, kind.to_string()),
+    };
+    let place = error.metadata.as_ref().map(|metadata| describe(metadata, &key)).unwrap_or_default();
+    if place.is_empty() { format!("`{key}`: {what}") } else { format!("`{key}` (in {place}): {what}") }
 }
 
-fn describe(metadata: &Metadata) -> String {
-    match (&metadata.source, metadata.name.as_ref()) {
-        (Some(source), _) => source.to_string(),
-        (None, name) if name.contains("environment") => format!("the {name}"),
-        (None, _) => "default".to_owned(),
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+/// Where the value of `key` came from, in the words of whoever set it.
+fn describe(metadata: &Metadata, key: &str) -> String {
+    match &metadata.source {
+        Some(Source::File(path)) => path.display().to_string(),
+        Some(Source::Custom(text)) => text.clone(),
+        _ if metadata.name.contains("TENURE_") => {
+            format!("environment variable TENURE_{}", key.to_uppercase().replace('.', "__"))
+        }
+        _ if metadata.name.contains("environment") => match key {
+            "database.lease_url" => "environment variable TENURE_LEASE_DATABASE_URL".to_owned(),
+            _ => "environment variable DATABASE_URL".to_owned(),
+        },
+        _ => "default".to_owned(),
     }
 }

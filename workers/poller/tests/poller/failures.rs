@@ -1,8 +1,11 @@
 use crate::support::{Database, eventually, job};
 use serde_json::json;
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 use tenure::{Singleton as _, Term, async_trait};
 use tenure_jobs::{ClaimedJob, JobState};
@@ -159,14 +162,16 @@ async fn when_the_term_ends_every_attempt_is_dropped_at_once() {
         db.add(job("held")).await;
     }
     let held = Held::default();
-    let poller = db.poller(json!({})).with_handler("held", held.clone());
+    let poller = db.poller(json!({"attempt_lease": "1h"})).with_handler("held", held.clone());
     let (term, control) = db.term().await;
     let revoke = async {
         held.until_begun(3).await;
         control.revoke();
     };
-    let (ended, ()) = tokio::join!(poller.run(term), revoke);
-    assert!(ended.is_err());
+    // Far less than the time after which the next extension would be fenced.
+    let run = tokio::time::timeout(Duration::from_secs(60), poller.run(term));
+    let (ended, ()) = tokio::join!(run, revoke);
+    assert!(ended.expect("it ends by itself").is_err());
     assert_eq!(held.dropped(), 3);
     assert_eq!(db.number("select count(*) from tenure.job where state = 'running'").await, 3);
 }

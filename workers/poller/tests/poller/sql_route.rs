@@ -105,7 +105,7 @@ async fn an_attempt_that_was_released_meanwhile_writes_nothing() {
     let db = Database::create().await;
     db.execute(EFFECT).await;
     let id = db.add(job("sql")).await;
-    // The first job that runs takes the second one's attempt away, before that one's statement.
+    // The attempt is taken away as soon as it is claimed, before its statement.
     let (term, _control) = db.term().await;
     db.execute(
         "create function steal() returns trigger language plpgsql as $$ begin

@@ -1,0 +1,227 @@
+//! The configuration as a user meets it: layers, mistakes, and what is never shown.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+use tempfile::TempDir;
+
+/// Runs the binary with only these variables of ours.
+fn tenured(args: &[&str], envs: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tenured"));
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy().into_owned();
+        if text.starts_with("TENURE_")
+            || text.starts_with("PG")
+            || text == "DATABASE_URL"
+            || text == "RUST_LOG"
+        {
+            command.env_remove(name);
+        }
+    }
+    command.args(args).envs(envs.iter().copied()).output().expect("it runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn file(text: &str) -> (TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tenure.toml");
+    fs::write(&path, text).expect("a file");
+    let path = path.display().to_string();
+    (folder, path)
+}
+
+#[test]
+fn files_come_after_defaults_and_the_environment_after_files() {
+    let (_one, first) = file("[lease]\nttl = \"20s\"\nretry_interval = \"400ms\"\n");
+    let (_two, second) = file("[lease]\nttl = \"25s\"\n");
+    let output = tenured(
+        &["check-config", "--config", &first, "--config", &second],
+        &[("TENURE_LEASE__HEARTBEAT_INTERVAL", "4s")],
+    );
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    for line in [
+        format!("lease.ttl = \"25s\"  # {second}"),
+        format!("lease.retry_interval = \"400ms\"  # {first}"),
+        "lease.heartbeat_interval = \"4s\"  # environment variable TENURE_LEASE__HEARTBEAT_INTERVAL"
+            .to_owned(),
+        "lease.safety_margin = \"3s\"  # default".to_owned(),
+    ] {
+        assert!(text.contains(&line), "no {line:?} in\n{text}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_source_and_the_nearest_known_one() {
+    let (_folder, path) = file("[lease]\nheartbeat_intervall = \"5s\"\n");
+    let output = tenured(&["check-config", "--config", &path], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    for part in ["lease.heartbeat_intervall", &path, "heartbeat_interval`?"] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+    let output = tenured(&["check-config"], &[("TENURE_LEASE__TTLL", "5s")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("TENURE_LEASE__TTLL"), "{}", stderr(&output));
+}
+
+#[test]
+fn each_violated_inequality_is_said() {
+    let (_folder, path) = file("[lease]\nttl = \"5s\"\nretry_interval = \"1ms\"\n");
+    let output = tenured(&["check-config", "--config", &path], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(text.contains("retry_interval is 1ms"), "{text}");
+    assert!(text.contains("heartbeat_interval (5s) plus statement_timeout (3s)"), "{text}");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let output = tenured(&["check-config", "--config", "/nowhere/tenure.toml"], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("/nowhere/tenure.toml"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_password_is_shown_nowhere() {
+    let secret = "hunter2";
+    let good = format!("postgres://me:{secret}@127.0.0.1:1/db");
+    let (_one, toml) = file(&format!("[database]\nurl = \"{good}\"\n"));
+    // A syntax error on the very line of the URL, and a URL that is none.
+    let (_two, broken) = file(&format!("[database]\nurl = \"{good}\n"));
+    let (_three, mistyped) = file(&format!("[database]\nurl = [\"{good}\"]\n"));
+    let bad_port = format!("postgres://me:{secret}@127.0.0.1:port/db");
+    let no_scheme = format!("me:{secret}@127.0.0.1/db");
+    let parameter = format!("postgres://me@127.0.0.1:1/db?password={secret}");
+    let runs: Vec<Output> = vec![
+        tenured(&["check-config", "--config", &toml], &[]),
+        tenured(&["check-config", "--config", &broken], &[]),
+        tenured(&["check-config", "--config", &mistyped], &[]),
+        tenured(&["check-config"], &[("DATABASE_URL", &bad_port)]),
+        tenured(&["check-config"], &[("DATABASE_URL", &no_scheme)]),
+        tenured(&["check-config"], &[("DATABASE_URL", &parameter)]),
+        tenured(&["check-config"], &[("TENURE_LEASE_DATABASE_URL", &no_scheme), ("DATABASE_URL", &good)]),
+        tenured(&["status"], &[("DATABASE_URL", &good)]),
+        tenured(&["status"], &[("DATABASE_URL", &bad_port)]),
+        tenured(&["doctor", "--json"], &[("DATABASE_URL", &good)]),
+        tenured(&["doctor"], &[("DATABASE_URL", &parameter)]),
+        tenured(&["migrate"], &[("DATABASE_URL", &good)]),
+        tenured(
+            &["run"],
+            &[
+                ("DATABASE_URL", &no_scheme),
+                ("TENURE_POLLER_ENABLED", "yes"),
+                ("TENURE_HTTP__LISTEN", "off"),
+                ("TENURE_LEASE__TTL", "1s"),
+            ],
+        ),
+    ];
+    for output in runs {
+        let text = format!("{}{}", stdout(&output), stderr(&output));
+        assert!(!text.contains(secret), "{text}");
+    }
+}
+
+#[test]
+fn a_database_that_cannot_be_reached_exits_with_75_and_a_bad_toggle_with_2() {
+    let nowhere = [("DATABASE_URL", "postgres://me@127.0.0.1:1/db")];
+    for command in ["status", "migrate", "doctor", "jobs", "schedules", "sweeps"] {
+        let output = tenured(&[command], &nowhere);
+        assert_eq!(output.status.code(), Some(75), "{command}: {}", stderr(&output));
+    }
+    for command in ["workers", "run", "check-config"] {
+        let output = tenured(&[command], &[("TENURE_SCHEDULER_ENABLED", "perhaps")]);
+        assert_eq!(output.status.code(), Some(2), "{command}: {}", stderr(&output));
+        let text = stderr(&output);
+        assert!(text.contains("TENURE_SCHEDULER_ENABLED") && text.contains("perhaps"), "{text}");
+    }
+    assert_eq!(tenured(&["no-such-command"], &[]).status.code(), Some(2));
+    assert_eq!(tenured(&["status"], &[]).status.code(), Some(2), "no database is configured");
+}
+
+#[test]
+fn workers_says_of_each_what_its_gates_are() {
+    let output = tenured(
+        &["workers", "--json"],
+        &[("TENURE_POLLER_ENABLED", "YES"), ("TENURE_SCHEDULER_ENABLED", "0")],
+    );
+    assert_eq!(output.status.code(), Some(0));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let expected = [
+        ("poller", 1_840_000_001, cfg!(feature = "poller"), "TENURE_POLLER_ENABLED", true),
+        ("scheduler", 1_840_000_002, cfg!(feature = "scheduler"), "TENURE_SCHEDULER_ENABLED", false),
+        ("reconciler", 1_840_000_003, cfg!(feature = "reconciler"), "TENURE_RECONCILER_ENABLED", false),
+    ];
+    let workers = document["workers"].as_array().expect("a list");
+    assert_eq!(workers.len(), expected.len());
+    for (worker, (role, key, compiled, toggle, enabled)) in workers.iter().zip(expected) {
+        let outcome = match (compiled, enabled) {
+            (true, true) => "runs",
+            (true, false) => "off",
+            (false, true) => "missing",
+            (false, false) => "absent",
+        };
+        assert_eq!(worker["role"], role);
+        assert_eq!(worker["key"], key);
+        assert_eq!(worker["compiled"], compiled, "{role}");
+        assert_eq!(worker["toggle"], toggle);
+        assert_eq!(worker["enabled"], enabled, "{role}");
+        assert_eq!(worker["outcome"], outcome, "{role}");
+        assert!(!worker["why"].as_str().unwrap_or_default().is_empty());
+    }
+}
+
+#[test]
+fn the_section_of_a_worker_that_is_not_compiled_in_is_taken() {
+    let text =
+        "[poller]\nbatch_size = 5\n[scheduler]\npoll_interval = \"10s\"\n[reconciler]\ninterval = \"40s\"\n";
+    let (_folder, path) = file(text);
+    let output = tenured(&["check-config", "--config", &path], &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[cfg(feature = "full")]
+#[test]
+fn the_documented_defaults_are_the_defaults() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/default.toml");
+    let path = path.display().to_string();
+    let values = |output: &Output| -> Vec<String> {
+        let text = stdout(output);
+        text.lines().filter_map(|line| line.split_once("  # ")).map(|(value, _)| value.to_owned()).collect()
+    };
+    let documented = tenured(&["check-config", "--config", &path], &[]);
+    assert_eq!(documented.status.code(), Some(0), "{}", stderr(&documented));
+    let defaults = tenured(&["check-config"], &[]);
+    assert_eq!(values(&documented), values(&defaults));
+    // Every key is there, and set to that value, or there as a comment when it has no default.
+    let file = fs::read_to_string(&path).expect("the file");
+    for line in values(&defaults) {
+        let (key, value) = line.split_once(" = ").expect("a key and a value");
+        let name = key.rsplit('.').next().expect("a name");
+        let found = file.lines().any(|line| {
+            let line = line.trim_start_matches("# ");
+            line.strip_prefix(name).is_some_and(|rest| {
+                let set = rest.trim_start().trim_start_matches('=').trim();
+                rest.trim_start().starts_with('=') && (value == "(not set)" || set == value)
+            })
+        });
+        assert!(found, "config/default.toml lacks {key} = {value}");
+    }
+}
+
+#[test]
+fn json_commands_print_one_document_and_nothing_else() {
+    let output = tenured(&["workers", "--json"], &[]);
+    assert!(serde_json::from_slice::<serde_json::Value>(&output.stdout).is_ok());
+    assert!(output.stderr.is_empty(), "{}", stderr(&output));
+    assert!(Path::new(env!("CARGO_BIN_EXE_tenured")).exists());
+}
