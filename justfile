@@ -10,7 +10,7 @@ own_service := "tests/own-service/Cargo.toml"
 default:
     @{{ just_executable() }} --justfile {{ justfile() }} --list --unsorted
 
-# Start a private PostgreSQL and three replicas, and watch who leads
+# Start a private PostgreSQL and three replicas, and watch who leads; `--kill` kills the leaders
 demo *args:
     cargo run --features full -- demo {{ args }}
 
@@ -71,7 +71,8 @@ feature-sets:
 
 # The documentation builds without a warning, and its examples run
 docs:
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+    # Links to private modules are for those who read the source.
+    RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --all-features
     cargo test --quiet --workspace --all-features --doc
 
 # All tests; arguments go to nextest, such as `just test -E 'test(fence)'`
