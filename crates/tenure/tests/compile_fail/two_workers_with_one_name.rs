@@ -1,0 +1,11 @@
+// Neither is compiled in: the list is checked all the same.
+#![allow(unexpected_cfgs, reason = "these features exist nowhere")]
+
+tenure::workers! {
+    fn workers(context: &()) {
+        "billing" = 1_840_000_100, feature "billing", toggle "BILLING_ENABLED" => Billing;
+        "billing" = 1_840_000_101, feature "mailing", toggle "MAILING_ENABLED" => Mailing;
+    }
+}
+
+fn main() {}
