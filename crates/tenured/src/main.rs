@@ -16,6 +16,7 @@ mod http;
 mod logging;
 mod registry;
 mod run;
+mod same_database;
 mod telemetry;
 
 use clap::Parser as _;

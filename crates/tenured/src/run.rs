@@ -6,7 +6,7 @@ use crate::{
     http::{self, Health},
     logging,
     registry::{Context, workers},
-    telemetry,
+    same_database, telemetry,
 };
 use sqlx::PgPool;
 use std::{sync::Arc, time::Duration};
@@ -82,6 +82,11 @@ async fn lead(
             migrated = migrate(&pool, health) => migrated?,
             _ = signals.next() => return Ok(()),
         }
+    }
+    match same_database::check(databases).await {
+        // What can't be reached is told by the examination, again and again, until it can.
+        Ok(()) | Err(Failure::Unreachable(_) | Failure::Other(_)) => {}
+        Err(refused) => return Err(refused),
     }
     let instance = Instance::builder(databases.lease.clone(), databases.timing)
         .workers(workers)

@@ -343,6 +343,20 @@ async fn an_unreachable_database_is_waited_for() {
 }
 
 #[tokio::test]
+async fn leases_in_another_database_than_the_work_are_refused() {
+    let server = TestServer::start();
+    let other = server.create_database("other").await;
+    let url = server.url();
+    let envs = [("DATABASE_URL", url.as_str()), ("TENURE_LEASE_DATABASE_URL", other.as_str())];
+    let mut replica = run(&[], &envs);
+    assert_eq!(replica.wait_exit().await.code(), Some(2), "{}", replica.raw_log());
+    assert!(replica.raw_log().contains("different databases"), "{}", replica.raw_log());
+    let (code, _, log) = command(&["doctor"], &envs).await;
+    assert_eq!(code, 2);
+    assert!(log.contains("different databases"), "{log}");
+}
+
+#[tokio::test]
 async fn with_every_toggle_off_it_stays_up_inert_and_ready() {
     let port = free_port();
     let listen = format!("127.0.0.1:{port}");

@@ -1,7 +1,7 @@
 //! `tenured doctor`: examines the front door, and says what it saw.
 
 use super::{connect, holders::holders, print_json};
-use crate::{cli::Output, config::Databases, exit::Failure, registry::workers};
+use crate::{cli::Output, config::Databases, exit::Failure, registry::workers, same_database};
 use serde_json::json;
 use tenure::front_door::{Examination, StepOutcome, Verdict, examine as examine_front_door};
 
@@ -43,7 +43,7 @@ pub(crate) async fn examine(databases: &Databases, output: Output) -> Result<(),
         }
     }
     match examination.verdict {
-        Verdict::Accepted => Ok(()),
+        Verdict::Accepted => same_database::check(databases).await,
         Verdict::Refused { .. } => Err(Failure::FrontDoor),
         Verdict::Unreachable { because, .. } => Err(Failure::Unreachable(because)),
     }

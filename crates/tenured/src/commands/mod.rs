@@ -18,8 +18,8 @@ use std::{future::Future, time::Duration};
 /// How long a one-shot command waits for a connection, and for each statement.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Connects for one command.
-async fn connect(url: &str) -> Result<PgConnection, Failure> {
+/// Connects for one command. Bounded.
+pub(crate) async fn connect(url: &str) -> Result<PgConnection, Failure> {
     let options = tenure_jobs::work_connect_options(url)
         .map_err(|_quotes_the_url| crate::exit::usage("the database URL can't be read"))?
         .application_name("tenured");
@@ -31,7 +31,8 @@ async fn begin(connection: &mut PgConnection) -> Result<Transaction<'_, Postgres
     bounded(connection.begin()).await
 }
 
-async fn bounded<T>(work: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, Failure> {
+/// Bounds one statement, and explains its failure.
+pub(crate) async fn bounded<T>(work: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, Failure> {
     match tokio::time::timeout(PATIENCE, work).await {
         Ok(result) => result.map_err(|error| explained(&error)),
         Err(_elapsed) => Err(Failure::Unreachable(format!("no answer within {PATIENCE:?}"))),
