@@ -4,6 +4,7 @@ use crate::{
     Binaries, PrivatePostgres, ServerError, abandoned,
     account::Account,
     error,
+    password::Password,
     template::{self, SUPERUSER},
 };
 use std::{
@@ -24,11 +25,19 @@ pub struct Builder {
     template_cache: Option<PathBuf>,
     port: Option<u16>,
     log_file: Option<PathBuf>,
+    password: Option<Password>,
 }
 
 impl Builder {
     pub(crate) fn new(binaries: Binaries) -> Self {
-        Self { binaries, settings: Vec::new(), template_cache: None, port: None, log_file: None }
+        Self {
+            binaries,
+            settings: Vec::new(),
+            template_cache: None,
+            port: None,
+            log_file: None,
+            password: None,
+        }
     }
 
     /// Sets a server parameter. The last of one name wins.
@@ -62,6 +71,16 @@ impl Builder {
         self
     }
 
+    /// Lets the superuser in by this password only (SCRAM). Of letters and digits: it becomes part of the URL.
+    ///
+    /// Without one, every user of this machine is let in, and a superuser can run programs as the account
+    /// that the server runs under. A server with a password isn't made from the template.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(Password::new(password));
+        self
+    }
+
     /// Makes the data folder and starts the server. Returns when it answers. Blocks, at most half a minute.
     /// May be called on any thread: the server's life is tied to the process, not to the thread.
     ///
@@ -69,14 +88,16 @@ impl Builder {
     ///
     /// [`ServerError`]. Nothing is left behind.
     pub fn start(self) -> Result<PrivatePostgres, ServerError> {
-        self.start_with(|binaries, account, cache, data| match cache {
-            Some(cache) => template::copy_from(cache, binaries, account, data),
-            None => template::initialize(binaries, account, data),
+        let (cache, password) = (self.template_cache.clone(), self.password.clone());
+        self.start_with(|binaries, account, data| match (&cache, &password) {
+            (Some(cache), None) => template::copy_from(cache, binaries, account, data),
+            (_, password) => template::initialize(binaries, account, data, password.as_ref()),
         })
     }
 
     /// Starts a hot standby of `primary`, from a base backup of it, with the primary's settings unless this
-    /// builder has others: a standby with less room than its primary refuses to follow.
+    /// builder has others: a standby with less room than its primary refuses to follow. Its password is the
+    /// primary's.
     ///
     /// # Errors
     ///
@@ -84,10 +105,13 @@ impl Builder {
     pub fn start_standby_of(mut self, primary: &PrivatePostgres) -> Result<PrivatePostgres, ServerError> {
         let port = primary.port().to_string();
         self.settings = [primary.settings(), &self.settings].concat();
-        self.start_with(|binaries, account, _, data| {
+        self.password = primary.password().cloned();
+        let password = self.password.clone();
+        self.start_with(|binaries, account, data| {
             let program = binaries.path("pg_basebackup");
             let output = account
                 .command(&program)
+                .env("PGPASSWORD", password.as_ref().map_or("", Password::reveal))
                 .args(["--host", "127.0.0.1", "--port", &port, "--username", SUPERUSER])
                 .args(["--checkpoint", "fast", "--write-recovery-conf", "--no-sync", "--pgdata"])
                 .arg(data)
@@ -101,7 +125,7 @@ impl Builder {
 
     fn start_with(
         self,
-        fill: impl Fn(&Binaries, Account, Option<&Path>, &Path) -> Result<(), ServerError>,
+        fill: impl FnOnce(&Binaries, Account, &Path) -> Result<(), ServerError>,
     ) -> Result<PrivatePostgres, ServerError> {
         let account = Account::choose().ok_or(ServerError::NoAccount)?;
         // In the system's place for temporary files, not TMPDIR of a root user that others can't enter.
@@ -115,10 +139,19 @@ impl Builder {
         let owner = abandoned::own(folder.path()).map_err(refused)?;
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).map_err(refused)?;
         account.give(folder.path()).map_err(refused)?;
-        fill(&self.binaries, account, self.template_cache.as_deref(), &folder.path().join("data"))?;
+        fill(&self.binaries, account, &folder.path().join("data"))?;
         let log_file = self.log_file.unwrap_or_else(|| folder.path().join("log"));
-        let mut server =
-            PrivatePostgres::stopped(self.binaries, account, self.settings, log_file, owner, folder);
+        let mut server = PrivatePostgres {
+            binaries: self.binaries,
+            account,
+            settings: self.settings,
+            password: self.password,
+            port: 0,
+            log_file,
+            child: None,
+            folder,
+            owner,
+        };
         if let Some(port) = self.port {
             return server.start_on(port).map(|()| server);
         }

@@ -17,6 +17,7 @@ mod binaries;
 mod builder;
 mod error;
 mod keeper;
+mod password;
 mod server;
 mod template;
 

@@ -1,6 +1,8 @@
 //! A private server: started, stopped, and removed with all that it made.
 
-use crate::{Binaries, Builder, ServerError, account::Account, error, keeper, template::SUPERUSER};
+use crate::{
+    Binaries, Builder, ServerError, account::Account, error, keeper, password::Password, template::SUPERUSER,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fmt::Write as _,
@@ -35,20 +37,22 @@ pub enum StopMode {
 
 /// A running private server. Dropping it stops it and removes its folder, in a panic too.
 ///
-/// It listens on 127.0.0.1 only and asks no password, so every user of this machine can use it while it
-/// runs. It dies with this process, also by `kill -9` where `setpriv` (util-linux) is there; the folder
+/// It listens on 127.0.0.1 only. Unless it has a [password](Builder::password), every user of this machine
+/// can use it while it runs. It dies with this process, also by `kill -9` where `setpriv` (util-linux) is there; the folder
 /// that such an end leaves is removed by the next start of any private server.
 #[derive(Debug)]
 pub struct PrivatePostgres {
-    binaries: Binaries,
-    account: Account,
-    settings: Vec<(String, String)>,
-    port: u16,
-    log_file: PathBuf,
-    child: Option<Child>,
-    folder: TempDir,
+    pub(crate) binaries: Binaries,
+    pub(crate) account: Account,
+    pub(crate) settings: Vec<(String, String)>,
+    pub(crate) password: Option<Password>,
+    pub(crate) port: u16,
+    pub(crate) log_file: PathBuf,
+    pub(crate) child: Option<Child>,
+    pub(crate) folder: TempDir,
     /// Held after the folder's removal: it tells others that the folder has an owner.
-    _owner: File,
+    #[expect(dead_code, reason = "held for its lock")]
+    pub(crate) owner: File,
 }
 
 impl PrivatePostgres {
@@ -57,26 +61,16 @@ impl PrivatePostgres {
         Builder::new(binaries)
     }
 
-    /// A server whose data folder is filled and that wasn't started yet.
-    pub(crate) fn stopped(
-        binaries: Binaries,
-        account: Account,
-        settings: Vec<(String, String)>,
-        log_file: PathBuf,
-        owner: File,
-        folder: TempDir,
-    ) -> Self {
-        Self { binaries, account, settings, port: 0, log_file, child: None, folder, _owner: owner }
-    }
-
     /// The port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// URL of a database, for the superuser. There is always one called `postgres`.
+    /// URL of a database, for the superuser, with the password if there is one. There is always a database
+    /// called `postgres`.
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://{SUPERUSER}@127.0.0.1:{}/{database}", self.port)
+        let password = self.password.as_ref().map(|password| format!(":{}", password.reveal()));
+        format!("postgres://{SUPERUSER}{}@127.0.0.1:{}/{database}", password.unwrap_or_default(), self.port)
     }
 
     /// The folder that holds all that the server made.
@@ -97,6 +91,10 @@ impl PrivatePostgres {
     /// All that the server has logged.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.log_file).unwrap_or_default()).into_owned()
+    }
+
+    pub(crate) fn password(&self) -> Option<&Password> {
+        self.password.as_ref()
     }
 
     pub(crate) fn settings(&self) -> &[(String, String)] {

@@ -1,6 +1,6 @@
 //! The data folder: made by `initdb`, or copied from one that was made before.
 
-use crate::{Binaries, ServerError, account::Account, error};
+use crate::{Binaries, ServerError, account::Account, error, password::Password};
 use std::{
     fs::{self, File},
     io,
@@ -9,15 +9,13 @@ use std::{
     process::Stdio,
 };
 
-/// The superuser of private servers. Not `tenure`: its tables would land in the schema of that name. There is no password: only this machine's loopback reaches them.
+/// The superuser of private servers. Not `tenure`: its tables would land in the schema of that name.
 pub(crate) const SUPERUSER: &str = "postgres";
 
 /// How `initdb` is run. A template is kept for each of them.
-const ARGUMENTS: [&str; 11] = [
+const ARGUMENTS: [&str; 9] = [
     "--username",
     SUPERUSER,
-    "--auth",
-    "trust",
     "--encoding",
     "UTF8",
     "--locale",
@@ -28,18 +26,31 @@ const ARGUMENTS: [&str; 11] = [
     "--no-instructions",
 ];
 
-/// Makes `data` with `initdb`.
-pub(crate) fn initialize(binaries: &Binaries, account: Account, data: &Path) -> Result<(), ServerError> {
+/// Makes `data` with `initdb`, in a folder that only the account can enter.
+pub(crate) fn initialize(
+    binaries: &Binaries,
+    account: Account,
+    data: &Path,
+    password: Option<&Password>,
+) -> Result<(), ServerError> {
     let program = binaries.path("initdb");
-    let output = account
-        .command(&program)
-        .arg("--pgdata")
-        .arg(data)
-        .args(ARGUMENTS)
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|source| ServerError::Run { program, source })?;
+    let mut command = account.command(&program);
+    command.arg("--pgdata").arg(data).args(ARGUMENTS).current_dir("/").stdin(Stdio::null());
+    // Not as an argument: those can be read by everybody while it runs.
+    let file = data.with_file_name("password");
+    match password {
+        None => command.args(["--auth", "trust"]),
+        Some(password) => {
+            fs::write(&file, password.reveal())
+                .and_then(|()| account.give(&file))
+                .map_err(|source| ServerError::Folder { path: file.clone(), source })?;
+            command.args(["--auth", "scram-sha-256", "--pwfile"]).arg(&file)
+        }
+    };
+    let output = command.output().map_err(|source| ServerError::Run { program, source })?;
+    if password.is_some() {
+        fs::remove_file(&file).map_err(|source| ServerError::Folder { path: file, source })?;
+    }
     let said = || ServerError::Initialize { said: error::said(&output) };
     output.status.success().then_some(()).ok_or_else(said)
 }
@@ -61,7 +72,7 @@ pub(crate) fn copy_from(
     lock.lock().map_err(folder)?;
     let template = cache.join(&name);
     if !template.exists() {
-        initialize(binaries, account, data)?;
+        initialize(binaries, account, data, None)?;
         let unfinished = cache.join(format!("{name}.unfinished"));
         if unfinished.exists() {
             fs::remove_dir_all(&unfinished).map_err(folder)?;

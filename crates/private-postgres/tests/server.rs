@@ -4,6 +4,7 @@ use rustix::process::{Pid, test_kill_process};
 use std::{
     net::{TcpListener, TcpStream},
     path::Path,
+    process::Command,
     thread,
 };
 use tenure_private_postgres::{Binaries, Builder, PrivatePostgres, ServerError, StopMode};
@@ -88,6 +89,26 @@ fn a_standby_follows_a_primary_with_more_room_than_the_defaults() {
 fn a_server_needs_no_cache() {
     let server = PrivatePostgres::builder(Binaries::find().unwrap()).start().unwrap();
     assert!(server.data_dir().join("PG_VERSION").exists());
+}
+
+#[test]
+fn a_server_with_a_password_lets_nobody_in_without_it() {
+    let server = builder().password("secret42").start().unwrap();
+    assert!(!format!("{server:?}").contains("secret42"));
+    assert!(psql(&server.url("postgres")));
+    assert!(!psql(&server.url("postgres").replace("secret42", "another")));
+    assert!(!psql(&server.url("postgres").replace(":secret42", "")));
+    let standby = builder().start_standby_of(&server).unwrap();
+    assert!(psql(&standby.url("postgres")));
+    assert!(!psql(&standby.url("postgres").replace("secret42", "another")));
+}
+
+/// Whether a statement can be run at this address.
+fn psql(url: &str) -> bool {
+    let mut command = Command::new(Binaries::find().unwrap().path("psql"));
+    command.args(["--no-password", "--no-psqlrc", "--quiet", "--command", "select 1", url]);
+    let output = command.env_remove("PGPASSWORD").env("PGPASSFILE", "/dev/null").output().unwrap();
+    output.status.success()
 }
 
 #[test]

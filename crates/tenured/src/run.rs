@@ -58,8 +58,8 @@ pub(crate) fn gates() -> Result<Vec<Gate>, Failure> {
 
 /// No gate is open and no database is known: stays up, so that a deployment with everything off is healthy.
 async fn idle(health: &Health, mut signals: Signals) -> Result<(), Failure> {
-    tracing::info!(event = "process.idle", reason = "no worker is compiled in and switched on");
     health.ready();
+    tracing::info!(event = "process.idle", reason = "no worker is compiled in and switched on");
     signals.next().await;
     Ok(())
 }

@@ -119,9 +119,13 @@ async fn behind_an_idle_transaction_pooler_nothing_leads_and_it_says_why() {
             let mut replica = run(&[], &[("DATABASE_URL", &through), ("TENURE_HTTP__LISTEN", &listen)]);
             let refused = replica.wait_event("a refusal", |event| event.name() == "frontdoor.refused").await;
             assert!(refused.text("advice").contains("lease_url"), "{:?}", refused.fields);
-            let (code, body) = get(port, "/readyz").await.unwrap();
-            assert_eq!(code, 503);
-            assert!(body.contains("pooler"), "{body}");
+            eventually(LONG, || async {
+                match get(port, "/readyz").await {
+                    Ok((503, body)) if body.contains("pooler") => Ok(()),
+                    other => Err(other.map_err(|error| error.to_string())),
+                }
+            })
+            .await;
             assert_eq!(get(port, "/healthz").await.unwrap().0, 200);
             assert_eq!(replica.events_named("lease.acquired").len(), 0);
             assert_eq!(advisory_locks(&pool).await, 0);

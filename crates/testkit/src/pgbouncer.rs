@@ -18,7 +18,7 @@ const PROGRAM: &str = "/usr/sbin/pgbouncer";
 const PORTS: u32 = 5;
 /// How long an answer is waited for. Only reached when a test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long one attempt may take: what holds a taken port may never answer.
+/// How long one attempt may take.
 const ATTEMPT: Duration = Duration::from_secs(1);
 /// How often it is asked.
 const STEP: Duration = Duration::from_millis(20);
@@ -169,13 +169,19 @@ impl PgBouncerBuilder {
         let mut bouncer = PgBouncer { port, child, folder };
         let options: PgConnectOptions = bouncer.url().parse().expect("a URL");
         let options = options.extra_float_digits(None);
+        let listening = format!("listening on 127.0.0.1:{port}\n");
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
-            let answer = tokio::time::timeout(ATTEMPT, PgConnection::connect_with(&options)).await;
-            // Asked after the answer: on a taken port it was somebody else's.
             if bouncer.has_ended() {
                 return Err(bouncer.log());
             }
+            // An answer alone proves nothing: on a taken port it is somebody else's, and may come before
+            // ours has found that out and ended.
+            if !bouncer.log().contains(&listening) && tokio::time::Instant::now() < end {
+                tokio::time::sleep(STEP).await;
+                continue;
+            }
+            let answer = tokio::time::timeout(ATTEMPT, PgConnection::connect_with(&options)).await;
             match answer {
                 Ok(Ok(connection)) => {
                     connection.close().await.expect("the session ends");

@@ -30,6 +30,38 @@ fn flatten(value: &Value, key: String, lines: &mut Vec<(String, String)>) {
             }
         }
         Value::Null => lines.push((key, "(not set)".to_owned())),
+        Value::String(text) => lines.push((key, format!("{:?}", plain(text)))),
         value => lines.push((key, value.to_string())),
+    }
+}
+
+/// A duration in its largest whole unit, as people write it: `90d`, not `2months 29days 2h 52m 48s`.
+fn plain(text: &str) -> String {
+    let Ok(duration) = humantime::parse_duration(text) else { return text.to_owned() };
+    let millis = duration.as_millis();
+    for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)] {
+        if millis >= size && millis.is_multiple_of(size) {
+            return format!("{}{unit}", millis / size);
+        }
+    }
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn durations_are_shown_as_people_write_them() {
+        for (text, shown) in [
+            ("2months 29days 2h 52m 48s", "90d"),
+            ("1m", "1m"),
+            ("90s", "90s"),
+            ("500ms", "500ms"),
+            ("0s", "0s"),
+            ("info", "info"),
+        ] {
+            assert_eq!(plain(text), shown);
+        }
     }
 }

@@ -15,7 +15,7 @@ impl SecretUrl {
         &self.0
     }
 
-    /// Its host; empty when there is none, as with a socket.
+    /// Whether it is a URL of PostgreSQL.
     pub(crate) fn is_postgres(&self) -> bool {
         Url::parse(&self.0).is_ok_and(|url| matches!(url.scheme(), "postgres" | "postgresql"))
     }
@@ -29,9 +29,11 @@ impl From<String> for SecretUrl {
 
 impl fmt::Display for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ok(mut url) = Url::parse(&self.0) else {
-            return f.write_str("(not a URL)");
-        };
+        // Of a text that is something else nothing is shown: a password could stand anywhere in it.
+        if !self.is_postgres() {
+            return f.write_str("(not a PostgreSQL URL)");
+        }
+        let Ok(mut url) = Url::parse(&self.0) else { return Err(fmt::Error) };
         if url.password().is_some() && url.set_password(Some("***")).is_err() {
             return f.write_str("(not shown)");
         }
