@@ -72,7 +72,8 @@ impl Scene {
         let binaries = Binaries::find().map_err(|error| other(&error))?;
         // Other users of this machine reach loopback too.
         let password = uuid::Uuid::new_v4().simple().to_string();
-        let server = PrivatePostgres::builder(binaries).password(&password).start().map_err(|error| other(&error))?;
+        let server =
+            PrivatePostgres::builder(binaries).password(&password).start().map_err(|error| other(&error))?;
         let pool = PgPool::connect(&server.url("postgres")).await.map_err(|error| other(&error))?;
         schema::migrate(&pool, &migrations()).await.map_err(|error| other(&error))?;
         sqlx::raw_sql(TABLES).execute(&pool).await.map_err(|error| other(&error))?;
