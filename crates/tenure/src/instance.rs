@@ -83,7 +83,7 @@ impl Instance {
         InstanceBuilder { address, timing, workers: Vec::new() }
     }
 
-    /// This incarnation: a fresh random UUID. Set with [`InstanceBuilder::id`] to know it beforehand.
+    /// This incarnation, as it was given to [`InstanceBuilder::start`].
     pub fn id(&self) -> Uuid {
         self.watch.snapshot.borrow().instance
     }

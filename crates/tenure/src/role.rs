@@ -32,6 +32,7 @@ impl Role {
     ///
     /// When the name is empty, longer than [`Role::MAX_NAME`] bytes, or holds anything but lower-case
     /// ASCII letters, digits, `-` and `_`. In a `const` that is an error of the compiler.
+    #[track_caller]
     pub const fn new(name: &'static str, key: i64) -> Self {
         let bytes = name.as_bytes();
         assert!(!bytes.is_empty() && bytes.len() <= Self::MAX_NAME, "a role's name has 1 to 63 bytes");
@@ -75,6 +76,7 @@ impl Role {
     /// # Panics
     ///
     /// When two of the roles share a name or a key.
+    #[track_caller]
     pub const fn assert_distinct(roles: &[Role]) {
         let mut i = 0;
         while i < roles.len() {

@@ -70,6 +70,7 @@ impl<'de> Deserialize<'de> for NotCompiled {
 }
 
 /// What is wrong with the workers' sections, as far as their workers are compiled in.
+#[cfg(any(feature = "poller", feature = "scheduler", feature = "reconciler"))]
 pub(crate) fn validate(settings: &Settings) -> Vec<String> {
     let mut errors: Vec<String> = Vec::new();
     #[cfg(feature = "poller")]
@@ -78,8 +79,12 @@ pub(crate) fn validate(settings: &Settings) -> Vec<String> {
     errors.extend(settings.scheduler.validate().iter().map(ToString::to_string));
     #[cfg(feature = "reconciler")]
     errors.extend(settings.reconciler.validate().iter().map(ToString::to_string));
-    #[cfg(not(any(feature = "poller", feature = "scheduler", feature = "reconciler")))]
-    let _nothing_compiled = settings;
     errors.sort();
     errors
+}
+
+/// Without a worker there is nothing to validate.
+#[cfg(not(any(feature = "poller", feature = "scheduler", feature = "reconciler")))]
+pub(crate) fn validate(_: &Settings) -> Vec<String> {
+    Vec::new()
 }
