@@ -37,6 +37,13 @@ pub(crate) async fn run(settings: Settings, no_migrate: bool) -> Result<(), Fail
     for gate in &gates {
         gate.announce();
     }
+    for variable in unknown_toggles() {
+        tracing::warn!(
+            event = "worker.toggle_unknown",
+            variable,
+            advice = "this binary knows no such worker; `tenured workers` lists the toggles"
+        );
+    }
     let health = Arc::new(Health::new(id, gates, metrics));
     if let Listen::On(address) = settings.http.listen {
         http::serve(address, Arc::clone(&health)).await?;
@@ -54,6 +61,16 @@ pub(crate) fn gates() -> Result<Vec<Gate>, Failure> {
     gate::gates(&workers()).map_err(|errors| {
         Failure::Config(crate::config::ConfigErrors(errors.iter().map(ToString::to_string).collect()))
     })
+}
+
+/// Variables that look like toggles and are none. A misspelled one would leave a worker off unnoticed.
+pub(crate) fn unknown_toggles() -> Vec<String> {
+    let known: Vec<&str> = workers().iter().map(|worker| worker.toggle).collect();
+    std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .filter(|name| name.starts_with("TENURE_") && name.ends_with("_ENABLED") && !name.contains("__"))
+        .filter(|name| !known.contains(&name.as_str()))
+        .collect()
 }
 
 /// No gate is open and no database is known: stays up, so that a deployment with everything off is healthy.

@@ -181,6 +181,13 @@ fn workers_says_of_each_what_its_gates_are() {
 }
 
 #[test]
+fn a_misspelled_toggle_is_warned_of() {
+    let output = tenured(&["workers"], &[("TENURE_POLER_ENABLED", "true")]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).contains("TENURE_POLER_ENABLED"), "{}", stdout(&output));
+}
+
+#[test]
 fn the_section_of_a_worker_that_is_not_compiled_in_is_taken() {
     let text =
         "[poller]\nbatch_size = 5\n[scheduler]\npoll_interval = \"10s\"\n[reconciler]\ninterval = \"40s\"\n";

@@ -179,3 +179,105 @@ impl Active {
         self.stop_by.get_or_insert(now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use uuid::Uuid;
+
+    /// Tells the time that it is told.
+    #[derive(Debug, Default)]
+    struct Hands(Mutex<Duration>);
+
+    impl Hands {
+        fn set(&self, to: Duration) {
+            *self.0.lock().unwrap() = to;
+        }
+    }
+
+    impl Clock for Hands {
+        fn now(&self) -> Moment {
+            Moment::from_boot(*self.0.lock().unwrap())
+        }
+    }
+
+    const ROLE: Role = Role::new("a", 1);
+
+    /// A board with one term that was proved at 100 s, with the default timing.
+    fn led() -> (Arc<Hands>, Board, Term) {
+        let hands = Arc::new(Hands::default());
+        hands.set(Duration::from_secs(100));
+        let clock: SharedClock = hands.clone();
+        let board = Board::new(Arc::clone(&clock), Timing::default());
+        board.renew(clock.now()).unwrap();
+        let trust = Arc::clone(board.trust());
+        let term = Term::new(ROLE, Epoch(7), Uuid::nil(), trust, clock, Timing::default());
+        board.add(term.clone());
+        (hands, board, term)
+    }
+
+    fn decide(board: &Board) -> Decision {
+        board.decide(&mut board.lock())
+    }
+
+    #[test]
+    fn a_trusted_term_is_left_alone_until_its_deadline() {
+        let (_, board, term) = led();
+        assert_eq!(decide(&board), Decision::Wait(Some(Timing::default().trust())));
+        assert!(term.is_active());
+    }
+
+    #[test]
+    fn trust_that_ran_out_ends_the_term_and_then_the_process() {
+        let (hands, board, term) = led();
+        let trust_ends = Duration::from_secs(100) + Timing::default().trust();
+        hands.set(trust_ends);
+        assert!(!term.is_active(), "the term knows by itself");
+        assert_eq!(decide(&board), Decision::Wait(Some(Timing::default().stop_grace())));
+        assert_eq!(term.end().reason, EndReason::TrustExpired);
+        hands.set(trust_ends + Timing::default().stop_grace());
+        assert_eq!(decide(&board), Decision::Act(Watch::Exit(ROLE, Epoch(7))));
+        assert!(Timing::default().hard_stop() < Timing::default().ttl());
+    }
+
+    #[test]
+    fn a_proof_that_arrives_after_the_deadline_revives_nothing() {
+        let (hands, board, term) = led();
+        hands.set(Duration::from_secs(100) + Timing::default().trust());
+        assert_eq!(board.renew(Moment::from_boot(Duration::from_secs(105))), Err(EndReason::TrustExpired));
+        assert!(!term.is_active());
+    }
+
+    #[test]
+    fn a_process_that_was_frozen_gets_its_grace_after_it_wakes() {
+        let (hands, board, _term) = led();
+        board.revoke_all(EndReason::SessionTerminated);
+        hands.set(Duration::from_secs(5000));
+        assert_eq!(decide(&board), Decision::Wait(Some(Timing::default().stop_grace())));
+        hands.set(Duration::from_secs(5000) + Timing::default().stop_grace());
+        assert_eq!(decide(&board), Decision::Act(Watch::Exit(ROLE, Epoch(7))));
+    }
+
+    #[test]
+    fn work_that_stops_within_its_grace_keeps_the_process() {
+        let (hands, board, term) = led();
+        board.revoke(ROLE.key(), EndReason::Shutdown);
+        assert_eq!(decide(&board), Decision::Wait(Some(Timing::default().stop_grace())));
+        board.remove(&term);
+        hands.set(Duration::from_secs(200));
+        assert_eq!(decide(&board), Decision::Wait(None));
+        board.close();
+        assert_eq!(decide(&board), Decision::Act(Watch::Done));
+    }
+
+    #[test]
+    fn a_newer_term_of_the_role_stays_when_an_older_one_stops() {
+        let (_, board, old) = led();
+        let clock: SharedClock = Arc::new(Hands::default());
+        let new = Term::new(ROLE, Epoch(8), Uuid::nil(), Arc::clone(board.trust()), clock, Timing::default());
+        board.add(new);
+        board.remove(&old);
+        assert_eq!(board.lock().active.len(), 1);
+    }
+}

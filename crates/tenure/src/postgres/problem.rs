@@ -114,3 +114,46 @@ pub(crate) fn lost(error: &sqlx::Error) -> Lost {
     };
     Lost { reason, detail: problem.because }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_apart_and_each_says_what_to_do() {
+        for (code, message, kind, word) in [
+            ("53200", "out of shared memory", Kind::Answered, "max_locks_per_transaction"),
+            ("53300", "too many clients already", Kind::Answered, "max_connections"),
+            (
+                "57P01",
+                "terminating connection",
+                Kind::Broken(EndReason::SessionTerminated),
+                "ended the session",
+            ),
+            ("57P05", "idle-session timeout", Kind::Broken(EndReason::IdleTimeout), "ttl"),
+            ("57014", "canceling statement", Kind::Broken(EndReason::StatementTimeout), "cancelled"),
+            ("28P01", "password authentication failed", Kind::Answered, "password"),
+            ("28000", "no pg_hba.conf entry", Kind::Answered, "pg_hba.conf"),
+            ("3D000", "database does not exist", Kind::Answered, "lease address"),
+            ("42P01", "relation does not exist", Kind::Answered, "tenured migrate"),
+            ("3F000", "schema does not exist", Kind::Answered, "tenured migrate"),
+            ("42501", "permission denied", Kind::Answered, "grant"),
+            ("25006", "read-only transaction", Kind::ReadOnly, "primary"),
+            ("55P03", "lock timeout", Kind::Answered, "last leader"),
+            ("08P01", "unsupported startup parameter: options", Kind::Pooler, "pooler"),
+            ("42704", "unrecognized configuration parameter \"idle_session_timeout\"", Kind::TooOld, "14"),
+        ] {
+            let (seen, advice) = by_code(code, message);
+            assert_eq!(seen, kind, "{code}");
+            assert!(advice.contains(word), "{code}: {advice}");
+        }
+    }
+
+    #[test]
+    fn a_network_failure_is_a_broken_connection() {
+        let refused = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "connection refused");
+        let problem = diagnose(&sqlx::Error::Io(refused));
+        assert_eq!(problem.kind, Kind::Broken(EndReason::ConnectionLost));
+        assert!(problem.because.contains("refused"));
+    }
+}

@@ -1,7 +1,12 @@
 //! `tenured workers`: what is compiled in, what is switched on, and what follows.
 
 use super::print_json;
-use crate::{cli::Output, exit::Failure, http::gate_json, run::gates};
+use crate::{
+    cli::Output,
+    exit::Failure,
+    http::gate_json,
+    run::{gates, unknown_toggles},
+};
 use serde_json::json;
 
 /// Shows every worker. Needs no database and no configuration.
@@ -9,7 +14,7 @@ pub(crate) fn show(output: Output) -> Result<(), Failure> {
     let gates = gates()?;
     if output.json {
         let workers: Vec<_> = gates.iter().map(gate_json).collect();
-        return print_json(&json!({ "workers": workers }));
+        return print_json(&json!({ "workers": workers, "unknown_toggles": unknown_toggles() }));
     }
     for gate in &gates {
         say!(
@@ -21,6 +26,9 @@ pub(crate) fn show(output: Output) -> Result<(), Failure> {
             if gate.enabled { "on" } else { "off" },
             gate.explain()
         );
+    }
+    for variable in unknown_toggles() {
+        say!("warning: {variable} is set, but this binary knows no such worker: misspelled?");
     }
     Ok(())
 }
