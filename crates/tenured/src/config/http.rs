@@ -41,8 +41,8 @@ impl<'de> Deserialize<'de> for Listen {
         if text.eq_ignore_ascii_case("off") {
             return Ok(Listen::Off);
         }
-        text.parse().map(Listen::On).map_err(|_bad| {
-            D::Error::custom(format!("{text:?} is neither an address like 127.0.0.1:9464 nor \"off\""))
-        })
+        text.parse()
+            .map(Listen::On)
+            .map_err(|_not_quoted| D::Error::custom("has to be an address like 127.0.0.1:9464, or \"off\""))
     }
 }

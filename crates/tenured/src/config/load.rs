@@ -1,6 +1,6 @@
 //! Reads the layers, and says of every mistake what it is and where.
 
-use super::Settings;
+use super::{SecretUrl, Settings};
 use crate::registry;
 use figment::{
     Figment, Metadata, Source,
@@ -73,6 +73,17 @@ fn check(settings: &Settings) -> Vec<String> {
         Ok(_) => Vec::new(),
         Err(violated) => violated.iter().map(|error| format!("lease: {error}")).collect(),
     };
+    let urls = [("url", &settings.database.url), ("lease_url", &settings.database.lease_url)];
+    for (key, url) in urls {
+        if let Some(problem) = url.as_ref().and_then(SecretUrl::problem) {
+            errors.push(format!(
+                "database.{key} is not a URL like postgres://user@host:5432/database: {problem}"
+            ));
+        }
+    }
+    if let Err(problem) = crate::logging::filter(&settings.log.level) {
+        errors.push(format!("log.level: {problem}"));
+    }
     if settings.database.max_connections == 0 {
         errors.push("database.max_connections is 0; it has to be at least 1".to_owned());
     }
@@ -109,6 +120,10 @@ fn explain(error: &figment::Error) -> String {
             // The path ends with the key itself, or with the section that it was found in.
             let key = if error.path.last() == Some(name) { path } else { join(&path, name) };
             (key, format!("unknown key; {hint}"))
+        }
+        // A value in the wrong place may be a URL with a password: what was expected is told, not what is there.
+        Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) => {
+            (path, format!("has to be {expected}"))
         }
         kind => (path, kind.to_string()),
     };

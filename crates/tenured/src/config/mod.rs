@@ -55,11 +55,6 @@ impl Settings {
             ]));
         };
         let mut errors = Vec::new();
-        if !work.is_postgres() {
-            errors.push(
-                "database.url is not a PostgreSQL URL like postgres://user@host:5432/database".to_owned(),
-            );
-        }
         let lease_url = self.database.lease_url.clone().unwrap_or_else(|| work.clone());
         let lease = LeaseAddress::parse(lease_url.expose(), self.lease.front_door)
             .map_err(|error| errors.push(format!("database.lease_url: {error}")));

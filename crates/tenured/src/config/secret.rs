@@ -1,10 +1,13 @@
-//! A database URL that doesn't show its password.
+//! Keeping passwords out of everything that is shown.
 
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use url::Url;
 
-/// A URL whose password is left out wherever it is shown.
+/// What stands where a password was.
+const MASK: &str = "***";
+
+/// A database URL. `Display`, `Debug` and `Serialize` show it without its password.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct SecretUrl(String);
@@ -15,40 +18,53 @@ impl SecretUrl {
         &self.0
     }
 
-    /// Whether it is a URL of PostgreSQL.
-    pub(crate) fn is_postgres(&self) -> bool {
-        Url::parse(&self.0).is_ok_and(|url| matches!(url.scheme(), "postgres" | "postgresql"))
+    /// What is wrong with it, without any part of it.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        if !self.0.starts_with("postgres://") && !self.0.starts_with("postgresql://") {
+            return Some("it has to begin with postgres:// or postgresql://");
+        }
+        match Url::parse(&self.0) {
+            Err(_) => {
+                Some("it can't be parsed; percent-encode reserved characters such as @ : / # in a password")
+            }
+            Ok(url) if is_torn(&url) => Some(
+                "there is an @ after the host; percent-encode reserved characters such as @ / ? # in a password",
+            ),
+            Ok(_) => None,
+        }
     }
 }
 
-impl From<String> for SecretUrl {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
+/// An unescaped `/`, `?` or `#` in a password ends the authority early: what follows is the password's rest.
+fn is_torn(url: &Url) -> bool {
+    [Some(url.path()), url.query(), url.fragment()].into_iter().flatten().any(|part| part.contains('@'))
 }
 
 impl fmt::Display for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Of a text that is something else nothing is shown: a password could stand anywhere in it.
-        if !self.is_postgres() {
-            return f.write_str("(not a PostgreSQL URL)");
+        let Ok(url) = Url::parse(&self.0) else { return f.write_str("(not a URL, not shown)") };
+        if self.problem().is_some() || url.cannot_be_a_base() {
+            return f.write_str("(not a URL, not shown)");
         }
-        let Ok(mut url) = Url::parse(&self.0) else { return Err(fmt::Error) };
-        if url.password().is_some() && url.set_password(Some("***")).is_err() {
-            return f.write_str("(not shown)");
+        write!(f, "{}://", url.scheme())?;
+        if !url.username().is_empty() || url.password().is_some() {
+            f.write_str(url.username())?;
+            if url.password().is_some() {
+                write!(f, ":{MASK}")?;
+            }
+            f.write_str("@")?;
         }
-        // sqlx takes a password here too.
-        if url.query().is_some() {
-            let kept: Vec<(String, String)> = url
-                .query_pairs()
-                .map(|(key, value)| {
-                    let secret = key.to_lowercase().contains("password") || key.contains("key");
-                    (key.into_owned(), if secret { "***".to_owned() } else { value.into_owned() })
-                })
-                .collect();
-            url.query_pairs_mut().clear().extend_pairs(kept);
+        f.write_str(url.host_str().unwrap_or_default())?;
+        if let Some(port) = url.port() {
+            write!(f, ":{port}")?;
         }
-        f.write_str(url.as_str())
+        f.write_str(url.path())?;
+        for (i, (name, value)) in url.query_pairs().enumerate() {
+            let separator = if i == 0 { '?' } else { '&' };
+            let value = if name.contains("pass") { MASK } else { &value };
+            write!(f, "{separator}{name}={value}")?;
+        }
+        Ok(())
     }
 }
 
@@ -69,17 +85,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_never_shown_wherever_it_stands() {
-        for text in [
-            "postgres://me:hunter2@h/db",
-            "postgres://me@h/db?password=hunter2&sslmode=disable",
-            "postgres://me:hunter2@h:port/db",
-            "me:hunter2@h",
+    fn a_url_is_shown_without_its_password_wherever_it_is() {
+        for url in [
+            "postgres://me:hunter2@db:5432/app",
+            "postgres://me@db/app?password=hunter2&sslmode=require",
+            "postgres://me:p@hunter2@db/app",
+            "postgres:me:hunter2@db",
+            "me:hunter2@db",
+            "postgres://me:1/hunter2@db/app",
+            "postgres://me:hunter2#@db/app",
+            "postgres://me:hunter2@[db",
         ] {
-            let url = SecretUrl(text.to_owned());
-            let shown = format!("{url} {url:?} {}", serde_json::to_string(&url).unwrap());
+            let secret = SecretUrl(url.to_owned());
+            let shown = format!("{secret} {secret:?} {}", serde_json::to_string(&secret).unwrap());
             assert!(!shown.contains("hunter2"), "{shown}");
         }
-        assert_eq!(SecretUrl("postgres://me@h:5/db".to_owned()).to_string(), "postgres://me@h:5/db");
+    }
+
+    #[test]
+    fn the_rest_of_a_url_stays_readable() {
+        let secret = SecretUrl("postgres://me:hunter2@db:5433/app?sslmode=require".to_owned());
+        assert_eq!(secret.to_string(), "postgres://me:***@db:5433/app?sslmode=require");
+    }
+
+    #[test]
+    fn a_password_that_tears_its_url_is_a_problem() {
+        for url in ["postgres://me:1/x@db/app", "postgres://me:1?x@db/app", "mysql://db/app", "postgres://["]
+        {
+            assert!(SecretUrl(url.to_owned()).problem().is_some(), "{url}");
+        }
+        assert_eq!(SecretUrl("postgresql://db/app".to_owned()).problem(), None);
+        assert_eq!(SecretUrl("postgres:///app?host=/run/postgresql".to_owned()).problem(), None);
     }
 }
