@@ -35,6 +35,8 @@ pub struct Instance {
     watch: InstanceWatch,
     commands: UnboundedSender<Command>,
     ended: oneshot::Receiver<()>,
+    /// How the engine ended, once that is known.
+    outcome: Option<Result<(), EngineFailed>>,
 }
 
 /// Reads what an instance is doing; cheap to clone.
@@ -113,8 +115,13 @@ impl Instance {
     ///
     /// [`EngineFailed`] when the engine ended without being told to. Its terms have ended too.
     pub async fn ended(&mut self) -> Result<(), EngineFailed> {
+        if let Some(outcome) = self.outcome {
+            return outcome;
+        }
         // Closed without a message only when the engine's thread panicked.
-        (&mut self.ended).await.map_err(|_closed| EngineFailed)
+        let outcome = (&mut self.ended).await.map_err(|_closed| EngineFailed);
+        self.outcome = Some(outcome);
+        outcome
     }
 
     fn send(&self, command: Command) {
@@ -124,7 +131,7 @@ impl Instance {
 }
 
 /// The engine ended by a defect of its own. The process should end too, and be started again.
-#[derive(Debug, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the lease engine failed; its terms have ended, end the process and start it again")]
 pub struct EngineFailed;
 
@@ -189,7 +196,12 @@ impl InstanceBuilder {
                 let _somebody_waits = ending.send(());
             })
             .map_err(thread("lease"))?;
-        Ok(Instance { watch: InstanceWatch { snapshot: watched, board, clock }, commands, ended })
+        Ok(Instance {
+            watch: InstanceWatch { snapshot: watched, board, clock },
+            commands,
+            ended,
+            outcome: None,
+        })
     }
 }
 

@@ -346,10 +346,14 @@ impl<D: LeaseDatabase> Engine<D> {
         // No clone of the term may act from here on: the lock is about to be let go.
         term.revoke(reason);
         slot.state = match reason {
-            EndReason::WorkerReturned | EndReason::WorkerFailed | EndReason::WorkerPanicked => {
+            EndReason::WorkerFailed | EndReason::WorkerPanicked => {
                 let lasted = since.map_or(Duration::ZERO, |since| now.since(since));
                 slot.failures = if lasted >= FORGIVEN_AFTER { 1 } else { slot.failures.saturating_add(1) };
                 State::Resting { until: now + rest(slot.failures) }
+            }
+            EndReason::WorkerReturned => {
+                slot.failures = 0;
+                State::Resting { until: now + rest(1) }
             }
             // Long enough for another instance to take it, by its polling too.
             EndReason::Resigned => {
