@@ -220,6 +220,48 @@ async fn terminate_lease_sessions_of_leader(cluster: &Cluster) {
     assert_eq!(ended, [true]);
 }
 
+/// Waits until the one lease session has spoken for longer than the server's bound, and is still the same.
+async fn heartbeats_go_on(cluster: &Cluster) {
+    let session = || async {
+        sqlx::query_as::<_, (i32, chrono::DateTime<chrono::Utc>)>(
+            "select pid, state_change from pg_stat_activity where application_name like 'tenure lease %'",
+        )
+        .fetch_one(&cluster.pool)
+        .await
+        .map_err(|error| error.to_string())
+    };
+    let (pid, begun) = session().await.unwrap();
+    let bound = chrono::TimeDelta::from_std(timing().ttl() * 2).unwrap();
+    eventually(LONG, || async {
+        let (now, spoke) = session().await?;
+        assert_eq!(now, pid, "the session was lost");
+        if spoke - begun > bound { Ok(()) } else { Err(format!("{spoke}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn workers_that_block_every_thread_of_their_runtime_stop_no_heartbeat() {
+    let cluster = Cluster::start(&[]).await;
+    let mut replica = cluster.witness(3, &[("WITNESS_MODE", "block")]);
+    // The witness has two threads for its workers.
+    for role in ["w0", "w1"] {
+        replica.wait_for("lease.acquired", role).await;
+    }
+    replica.wait_event("a block", |event| event.name() == "witness.blocking").await;
+    heartbeats_go_on(&cluster).await;
+    assert_eq!(replica.events_named("lease.lost").len(), 0);
+}
+
+#[tokio::test]
+async fn an_exhausted_work_pool_stops_no_heartbeat() {
+    let cluster = Cluster::start(&[]).await;
+    let mut replica = cluster.witness(1, &[("WITNESS_MODE", "hog")]);
+    replica.wait_event("the last connection", |event| event.fields["connections"] == 4).await;
+    heartbeats_go_on(&cluster).await;
+    assert_eq!(replica.events_named("lease.lost").len(), 0);
+}
+
 #[tokio::test]
 async fn a_worker_that_ignores_its_drain_is_dropped_before_the_lock_is_let_go() {
     let cluster = Cluster::start(&[]).await;

@@ -210,3 +210,75 @@ impl fmt::Debug for Term {
         write!(f, "Term({} epoch {}, {:?})", self.0.role, self.0.epoch, self.wake())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{BootClock, Clock as _};
+
+    fn term() -> (Term, Arc<Trust>) {
+        let (trust, clock) = (Arc::new(Trust::default()), BootClock);
+        trust.extend(clock.now() + Duration::from_secs(3600));
+        let role = Role::new("a", 1);
+        let term =
+            Term::new(role, Epoch(3), Uuid::nil(), Arc::clone(&trust), Arc::new(clock), Timing::default());
+        (term, trust)
+    }
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleep_ends_with_its_time_a_drain_or_the_end_of_the_term() {
+        let (term, _) = term();
+        assert_eq!(term.sleep(LONG).await, Wake::Leading);
+        let asleep = tokio::spawn({
+            let term = term.clone();
+            async move { term.sleep(LONG * 1000).await }
+        });
+        tokio::task::yield_now().await;
+        term.drain();
+        assert_eq!(asleep.await.unwrap(), Wake::Draining);
+        assert!(term.is_active(), "a draining leader still leads");
+        term.revoke(EndReason::Shutdown);
+        assert_eq!(term.sleep(LONG).await, Wake::Ended);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_within_a_term_is_dropped_when_the_term_ends_and_not_when_it_drains() {
+        struct Dropped(Arc<std::sync::atomic::AtomicBool>);
+        impl Drop for Dropped {
+            fn drop(&mut self) {
+                self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        let (term, _) = term();
+        assert_eq!(term.run(async { 5 }).await, Ok(5));
+        let dropped = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let running = tokio::spawn({
+            let (term, guard) = (term.clone(), Dropped(Arc::clone(&dropped)));
+            async move {
+                term.run(async move {
+                    let _guard = guard;
+                    std::future::pending::<()>().await;
+                })
+                .await
+            }
+        });
+        term.drain();
+        tokio::task::yield_now().await;
+        assert!(!dropped.load(std::sync::atomic::Ordering::Relaxed));
+        term.revoke(EndReason::ConnectionLost);
+        let ended = running.await.unwrap().unwrap_err();
+        assert_eq!((ended.epoch, ended.reason), (Epoch(3), EndReason::ConnectionLost));
+        assert!(dropped.load(std::sync::atomic::Ordering::Relaxed));
+    }
+
+    #[test]
+    fn the_first_reason_of_an_end_stays() {
+        let (term, _) = term();
+        term.revoke(EndReason::TrustExpired);
+        term.revoke(EndReason::Shutdown);
+        assert_eq!(term.end().reason, EndReason::TrustExpired);
+        assert_eq!(term.wake(), Wake::Ended);
+    }
+}

@@ -19,6 +19,8 @@ enum Mode {
     IgnoreDrain,
     /// Blocks its thread for ever after its first act.
     Block,
+    /// Takes every connection of the pool and gives none back.
+    Hog,
     /// Fails at once.
     Fail,
     /// Panics at once.
@@ -89,6 +91,18 @@ impl Worker for Witness {
                     std::thread::park();
                 }
             }
+            Mode::Hog => {
+                let mut taken = Vec::new();
+                while let Ok(connection) = self.pool.acquire().await {
+                    taken.push(connection);
+                    tracing::info!(
+                        event = "witness.took",
+                        role = self.role.name(),
+                        connections = taken.len()
+                    );
+                }
+                std::future::pending().await
+            }
             Mode::Fail => Err("as it was told to".into()),
             Mode::Panic => panic!("as it was told to"),
             Mode::Return => Ok(()),
@@ -132,6 +146,7 @@ async fn main() -> Result<(), WorkerError> {
         Err(_) | Ok("act") => Mode::Act,
         Ok("ignore-drain") => Mode::IgnoreDrain,
         Ok("block") => Mode::Block,
+        Ok("hog") => Mode::Hog,
         Ok("fail") => Mode::Fail,
         Ok("panic") => Mode::Panic,
         Ok("return") => Mode::Return,
