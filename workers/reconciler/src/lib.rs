@@ -21,7 +21,6 @@ pub mod debt;
 pub mod error;
 pub mod identifier;
 pub mod pass;
-mod patience;
 pub mod report;
 mod returns;
 mod sweep;
@@ -33,9 +32,9 @@ pub use error::PassError;
 pub use report::{Outcome, PassReport, SweepReport};
 
 use pass::Memory;
-use patience::Patience;
 use sqlx::PgPool;
 use tenure::{Role, Singleton, Term, WorkerError, async_trait};
+use tenure_jobs::Patience;
 use thiserror::Error;
 
 /// The reconciler.

@@ -21,7 +21,6 @@ pub mod expression;
 pub mod ledger;
 pub mod misfire;
 pub mod pass;
-mod patience;
 pub mod plan;
 pub mod policy;
 pub mod telemetry;
@@ -30,10 +29,10 @@ pub mod timetable;
 pub use config::{ConfigError, ScheduleConfig, SchedulerConfig};
 
 use pass::{PassError, PassReport};
-use patience::Patience;
 use sqlx::PgPool;
 use std::collections::BTreeSet;
 use tenure::{Role, Singleton, Term, WorkerError, async_trait};
+use tenure_jobs::Patience;
 use thiserror::Error;
 
 /// The scheduler.

@@ -1,25 +1,25 @@
-//! How long to wait after a failed pass, and when to give the term up.
+//! How long a worker waits after a failed pass, and when it gives its term up.
 
 use std::time::Duration;
 
 /// Counts passes that failed in a row.
 #[derive(Debug, Default)]
-pub(crate) struct Patience {
+pub struct Patience {
     failures: u32,
 }
 
 impl Patience {
     /// After so many failures in a row the term ends: another instance may reach the database.
-    pub(crate) const LIMIT: u32 = 8;
+    pub const LIMIT: u32 = 8;
     const LONGEST: Duration = Duration::from_secs(30);
 
     /// A pass succeeded.
-    pub(crate) fn renew(&mut self) {
+    pub fn renew(&mut self) {
         self.failures = 0;
     }
 
     /// A pass failed: how long to wait before the next, or `None` to give up.
-    pub(crate) fn wait(&mut self) -> Option<Duration> {
+    pub fn wait(&mut self) -> Option<Duration> {
         self.failures += 1;
         let seconds = 1 << (self.failures - 1).min(16);
         (self.failures < Self::LIMIT).then(|| Duration::from_secs(seconds).min(Self::LONGEST))
