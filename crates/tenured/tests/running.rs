@@ -8,6 +8,7 @@ use tenure_testkit::{PgBouncer, Replica, Signal, TestServer, eventually, free_po
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
+    process::Command,
 };
 
 const LONG: Duration = Duration::from_secs(60);
@@ -340,6 +341,34 @@ async fn an_unreachable_database_is_waited_for() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_reader_of_the_log_that_leaves_does_not_stop_the_work() {
+    let server = TestServer::start();
+    let pool = server.pool().await;
+    let url = server.url();
+    let mut process = Command::new(env!("CARGO_BIN_EXE_tenured"))
+        .arg("run")
+        .env_clear()
+        .envs(ON)
+        .envs([("DATABASE_URL", url.as_str()), ("TENURE_HTTP__LISTEN", "off")])
+        .stderr(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    // Closed before its first line: every line that follows fails.
+    drop(process.stderr.take());
+    eventually(LONG, || async {
+        let led: Result<i64, _> =
+            sqlx::query_scalar("select count(*) from tenure.lease").fetch_one(&pool).await;
+        match led {
+            Ok(3) => Ok(()),
+            other => Err(other.map_err(|error| error.to_string())),
+        }
+    })
+    .await;
+    assert!(process.try_wait().unwrap().is_none(), "it goes on");
 }
 
 #[tokio::test]
