@@ -36,19 +36,14 @@ pub(crate) fn start(config: &LogConfig, instance: Uuid) -> Result<(), String> {
     };
     let text = io::stderr().is_terminal();
     let format = config.format.unwrap_or(if text { LogFormat::Text } else { LogFormat::Json });
-    // A reader of the log that has left must not stop the work: telling of it would panic.
     match format {
         LogFormat::Text => {
-            let lines = tracing_subscriber::fmt::layer()
-                .with_writer(io::stderr)
-                .with_ansi(text)
-                .with_target(false)
-                .log_internal_errors(false);
+            let lines =
+                tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(text).with_target(false);
             tracing_subscriber::registry().with(lines.with_filter(filter)).init();
         }
         LogFormat::Json => {
             let mut lines = JsonLayer::stderr();
-            lines.log_internal_errors(false);
             // RFC 3339 in UTC with microseconds.
             lines.with_timer("timestamp", SystemTime);
             lines.with_level("level");
