@@ -117,6 +117,11 @@ impl Board {
         self.changed.notify_all();
     }
 
+    /// Whether nothing acts.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().active.is_empty()
+    }
+
     /// The engine has ended. The watchdog goes on until nothing runs.
     pub(crate) fn close(&self) {
         self.lock().closed = true;

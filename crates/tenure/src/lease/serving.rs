@@ -62,16 +62,19 @@ impl<D: LeaseDatabase> Engine<D> {
                 Some(hint) = self.hints.recv() => Event::Hint(hint),
                 () = tokio::time::sleep(wait) => Event::Time,
             };
-            // Before anything is asked or done: a process that was frozen fences itself.
+            // An order to stop holds whatever comes next.
+            if let Event::Command(command) = &event {
+                self.obey(command.as_ref());
+            }
+            // Before anything is asked: a process that was frozen fences itself.
             self.check_trust()?;
             match event {
-                Event::Command(command) => self.obey(command.as_ref()),
                 Event::Stopped(stopped) => self.release(session, stopped).await?,
                 Event::Hint(Hint::Released(key)) => self.note_free(key),
                 Event::Hint(Hint::Resign(name, epoch)) => {
                     self.resign(|term| term.role().name() == name && term.epoch() == epoch);
                 }
-                Event::Time => {}
+                Event::Command(_) | Event::Time => {}
             }
             self.expire_drains();
             if self.now() >= round.pulse_at {
@@ -309,9 +312,12 @@ impl<D: LeaseDatabase> Engine<D> {
 
     /// Hands over the roles whose workers have stopped: records, unlocks, announces.
     async fn release(&mut self, session: &mut D::Session, first: Stopped) -> Result<(), Lost> {
-        let mut ended: Vec<(Term, EndReason)> = vec![self.conclude(first)];
+        let mut ended: Vec<(Term, EndReason)> = self.conclude(first).into_iter().collect();
         while let Ok(next) = self.stopped.try_recv() {
-            ended.push(self.conclude(next));
+            ended.extend(self.conclude(next));
+        }
+        if ended.is_empty() {
+            return Ok(());
         }
         let orders: Vec<(Role, Epoch, EndReason)> =
             ended.iter().map(|(term, reason)| (term.role(), term.epoch(), *reason)).collect();
@@ -325,11 +331,15 @@ impl<D: LeaseDatabase> Engine<D> {
         released
     }
 
-    /// Notes that a worker has stopped, and decides what its role does next.
-    fn conclude(&mut self, stopped: Stopped) -> (Term, EndReason) {
+    /// Notes that a worker has stopped, and decides what its role does next. `None` for a report of a term
+    /// that was lost and is over already.
+    fn conclude(&mut self, stopped: Stopped) -> Option<(Term, EndReason)> {
         let now = self.now();
         let Stopped { term, outcome } = stopped;
         let slot = &mut self.slots[self.by_key[&term.role().key()]];
+        if slot.term().map(Term::epoch) != Some(term.epoch()) {
+            return None;
+        }
         let (reason, since) = match &slot.state {
             State::Draining { reason, .. } | State::Stopping { reason, .. } => (*reason, None),
             State::Leading { since, .. } => {
@@ -341,7 +351,7 @@ impl<D: LeaseDatabase> Engine<D> {
                 };
                 (reason, Some(*since))
             }
-            State::Standby | State::Refused | State::Resting { .. } => (term.end().reason, None),
+            State::Standby | State::Refused | State::Resting { .. } => return None,
         };
         // No clone of the term may act from here on: the lock is about to be let go.
         term.revoke(reason);
@@ -361,7 +371,7 @@ impl<D: LeaseDatabase> Engine<D> {
             }
             _ => State::Standby,
         };
-        (term, reason)
+        Some((term, reason))
     }
 
     /// The session can't be trusted: stops all work, and waits until nothing of it is left.
@@ -377,17 +387,21 @@ impl<D: LeaseDatabase> Engine<D> {
             }
         }
         self.enter(SessionState::Opening);
-        while self.led() > 0 {
+        // The board knows what still acts; a report may already have been taken when the loss was noticed.
+        while !self.board.is_empty() {
             tokio::select! {
                 biased;
-                Some(stopped) = self.stopped.recv() => {
-                    self.conclude(stopped);
-                }
+                Some(stopped) = self.stopped.recv() => drop(self.conclude(stopped)),
                 command = self.commands.recv(), if self.course != Course::Stopping => {
                     if !matches!(command, Some(Command::Resign(_))) {
                         self.course = Course::Stopping;
                     }
                 }
+            }
+        }
+        for slot in &mut self.slots {
+            if slot.term().is_some() {
+                slot.state = State::Standby;
             }
         }
         self.publish();

@@ -3,6 +3,7 @@
 use super::fake::{Bench, FakeDatabase, Then, Trouble, scribe};
 use crate::{
     Role, Timing, Worker,
+    clock::Clock as _,
     lease::{Command, EndReason},
 };
 use proptest::prelude::*;
@@ -84,7 +85,7 @@ proptest! {
     #[test]
     fn work_of_two_terms_never_overlaps(
         troubles in proptest::collection::vec(trouble(), 0..60),
-        sleeps in proptest::collection::vec((0usize..3, 0u64..30), 0..6),
+        sleeps in proptest::collection::vec((0usize..3, 0u64..30, any::<bool>()), 0..6),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
         let history = runtime.block_on(async {
@@ -96,9 +97,14 @@ proptest! {
             let benches: Vec<Bench> = (0..3)
                 .map(|_| Bench::start(&database, timing, vec![scribe(&database, A, Then::Ignore)]))
                 .collect();
-            for (who, seconds) in sleeps {
+            for (who, seconds, watchdog_first) in sleeps {
                 tokio::time::sleep(Duration::from_secs(10)).await;
-                benches[who].clock.skip(Duration::from_secs(seconds));
+                let Bench { clock, board, .. } = &benches[who];
+                clock.skip(Duration::from_secs(seconds));
+                // After a sleep either may wake first.
+                if watchdog_first && !board.trust().holds(clock.now()) {
+                    board.revoke_all(EndReason::TrustExpired);
+                }
             }
             tokio::time::sleep(Duration::from_secs(300)).await;
             let leading: usize = benches.iter().map(|bench| bench.snapshot.borrow().led().count()).sum();

@@ -4,7 +4,7 @@ use super::fake::{Bench, FakeDatabase, Then, Trouble, scribe};
 use crate::{
     Role, Timing,
     clock::Clock as _,
-    lease::{Command, EndReason, RoleState},
+    lease::{Command, EndReason, RoleState, SessionState},
 };
 use std::time::Duration;
 
@@ -69,6 +69,32 @@ async fn a_process_that_slept_past_its_trust_fences_itself_before_it_asks() {
     bench.clock.skip(timing.trust());
     database.until("a 1 ends").await;
     assert_eq!(database.pulses(), before, "nothing was asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_actor_that_wakes_after_the_watchdog_ended_its_terms_goes_on() {
+    let timing = Timing::default();
+    let database = FakeDatabase::new(&timing);
+    let mut bench = Bench::start(&database, timing, vec![scribe(&database, A, Then::Ignore)]);
+    bench.leads(1).await;
+    bench.clock.skip(timing.trust());
+    // The watchdog's part. The first thing that the actor then hears of is that the work has stopped.
+    bench.board.revoke_all(EndReason::TrustExpired);
+    database.until("a 2 begins").await;
+    let history = database.history();
+    assert!(position(&history, "a 1 ends") < position(&history, "session 1 dropped"), "{history:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_to_stop_is_heard_by_an_instance_that_wakes_too_late() {
+    let timing = Timing::default();
+    let database = FakeDatabase::new(&timing);
+    let mut bench = Bench::start(&database, timing, vec![scribe(&database, A, Then::Ignore)]);
+    bench.leads(1).await;
+    bench.clock.skip(timing.trust());
+    bench.commands.send(Command::Drain).unwrap();
+    let idle = bench.snapshot.wait_for(|snapshot| snapshot.session == SessionState::Idle);
+    drop(tokio::time::timeout(Duration::from_secs(600), idle).await.expect("it ends").expect("it runs"));
 }
 
 #[tokio::test(start_paused = true)]
