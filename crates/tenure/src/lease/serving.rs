@@ -19,6 +19,9 @@ const REPEAT_AFTER: Duration = Duration::from_secs(60);
 /// After failures, tries are this many retry intervals apart at most.
 const MOST_PATIENT: u32 = 20;
 
+/// A role that was refused is left alone for this long: somebody has to correct a key first.
+const REFUSED_REST: Duration = Duration::from_secs(10);
+
 /// What woke the actor.
 enum Event {
     Command(Option<Command>),
@@ -223,10 +226,10 @@ impl<D: LeaseDatabase> Engine<D> {
         match attempt {
             Attempt::Busy => {}
             Attempt::Refused(reason) => {
-                if !matches!(slot.state, State::Refused) {
-                    slot.state = State::Refused;
+                if !matches!(slot.state, State::Refused { .. }) {
                     telemetry::refused(role, &reason);
                 }
+                slot.state = State::Refused { until: self.clock.now() + REFUSED_REST };
             }
             Attempt::Won(epoch) => {
                 let term = Term::new(
@@ -351,7 +354,7 @@ impl<D: LeaseDatabase> Engine<D> {
                 };
                 (reason, Some(*since))
             }
-            State::Standby | State::Refused | State::Resting { .. } => return None,
+            State::Standby | State::Refused { .. } | State::Resting { .. } => return None,
         };
         // No clone of the term may act from here on: the lock is about to be let go.
         term.revoke(reason);

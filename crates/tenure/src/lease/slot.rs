@@ -19,8 +19,8 @@ pub(crate) struct Slot {
 pub(crate) enum State {
     /// Competes.
     Standby,
-    /// Competes, but was refused at the last try.
-    Refused,
+    /// Was refused at the last try, and is tried again then.
+    Refused { until: Moment },
     /// Leaves the role to others until then.
     Resting { until: Moment },
     /// Leads.
@@ -42,15 +42,15 @@ impl Slot {
             State::Leading { term, .. } | State::Draining { term, .. } | State::Stopping { term, .. } => {
                 Some(term)
             }
-            State::Standby | State::Refused | State::Resting { .. } => None,
+            State::Standby | State::Refused { .. } | State::Resting { .. } => None,
         }
     }
 
     /// Whether the role is tried at `now`.
     pub(crate) fn competes(&self, now: Moment) -> bool {
         match self.state {
-            State::Standby | State::Refused => true,
-            State::Resting { until } => now >= until,
+            State::Standby => true,
+            State::Refused { until } | State::Resting { until } => now >= until,
             State::Leading { .. } | State::Draining { .. } | State::Stopping { .. } => false,
         }
     }
@@ -58,7 +58,7 @@ impl Slot {
     pub(crate) fn public_state(&self) -> RoleState {
         match self.state {
             State::Standby => RoleState::Standby,
-            State::Refused => RoleState::Refused,
+            State::Refused { .. } => RoleState::Refused,
             State::Resting { .. } => RoleState::BackingOff,
             State::Leading { .. } => RoleState::Leading,
             State::Draining { .. } => RoleState::Draining,
