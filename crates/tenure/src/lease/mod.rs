@@ -36,7 +36,7 @@
 //! plus ttl, minus the safety margin, on a clock that counts suspended time. The actor checks it before
 //! each statement, every term checks it before each write, and the watchdog ends terms at it.
 //!
-//! **Stopping.** Loss: the terms' tokens are cancelled and the workers' futures dropped, then it is
+//! **Stopping** ([`stopping`]). Loss: the terms' tokens are cancelled and the workers' futures dropped, then it is
 //! logged. Planned: the worker is asked to finish, the pulse goes on, and after the drain timeout the
 //! future is dropped. In both cases the session is let go only when the board is empty, that is when no
 //! worker's future exists any more: the lock is never free while the work may still be running. Work
@@ -59,6 +59,7 @@ mod serving;
 mod slot;
 mod snapshot;
 mod spread;
+mod stopping;
 #[cfg(test)]
 mod tests;
 mod trust;
