@@ -114,7 +114,11 @@ pub(crate) async fn run(options: &Demo) -> Result<(), Failure> {
     }
     drop(scene);
     say!("everything is stopped and removed");
-    result
+    result?;
+    if counts?.doubled > 0 {
+        return Err(Failure::Other("a job was done twice, which must never happen".to_owned()));
+    }
+    Ok(())
 }
 
 fn kill_a_leader(
