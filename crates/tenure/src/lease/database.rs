@@ -11,6 +11,8 @@ use tokio::sync::mpsc::UnboundedSender;
 pub(crate) enum Hint {
     /// The lease with this key was released.
     Released(i64),
+    /// A term with this epoch has begun for the role with this key.
+    Acquired(i64, Epoch),
     /// Somebody asks for the end of this term of the role with this name. A term that follows isn't meant.
     Resign(String, Epoch),
 }

@@ -19,7 +19,8 @@
 //! **Standby** ([`serving`]). Once per retry interval one statement, the *pulse*, tells which of the
 //! wanted roles nobody holds. It takes no lock and no snapshot that outlives it. Only roles that look
 //! free are tried, so an idle stand-by costs one small read per interval, for 3 roles or for 10,000. A
-//! release is announced with NOTIFY; the hint only shortens the wait.
+//! release is announced with NOTIFY; the hint only shortens the wait. So is a term that begins: a leader
+//! whose session was ended on the server hears of its successor, and sends its next pulse at once.
 //!
 //! **Acquiring.** One explicit transaction: refuse if our backend already holds a key that we never took
 //! (then the backend is shared) or if the lease table knows the role by another key; try the lock, which
@@ -76,6 +77,8 @@ pub(crate) use work::WorkOutcome;
 
 /// NOTIFY channel that announces a released lease. The payload is the key.
 pub const RELEASED_CHANNEL: &str = "tenure_released";
+/// NOTIFY channel that announces a term that has begun. The payload is the key, a space, and the epoch.
+pub const ACQUIRED_CHANNEL: &str = "tenure_acquired";
 /// NOTIFY channel that asks the leader of a role to hand over. The payload is the role's name,
 /// a space, and the epoch of the term that should end.
 pub const RESIGN_CHANNEL: &str = "tenure_resign";

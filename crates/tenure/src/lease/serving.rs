@@ -73,9 +73,12 @@ impl<D: LeaseDatabase> Engine<D> {
             self.check_trust()?;
             match event {
                 Event::Stopped(stopped) => self.release(session, stopped).await?,
-                Event::Hint(Hint::Released(key)) => self.note_free(key),
-                Event::Hint(Hint::Resign(name, epoch)) => {
-                    self.resign(|term| term.role().name() == name && term.epoch() == epoch);
+                Event::Hint(hint) => {
+                    self.heed(hint, &mut round);
+                    // Thousands of roles announce themselves together.
+                    while let Ok(hint) = self.hints.try_recv() {
+                        self.heed(hint, &mut round);
+                    }
                 }
                 Event::Command(_) | Event::Time => {}
             }
@@ -87,6 +90,22 @@ impl<D: LeaseDatabase> Engine<D> {
             self.publish();
         }
         Ok(())
+    }
+
+    /// A hint shortens a wait and proves nothing: anybody may send one.
+    fn heed(&mut self, hint: Hint, round: &mut Round) {
+        match hint {
+            Hint::Released(key) => self.note_free(key),
+            Hint::Acquired(key, epoch) => {
+                let led = self.by_key.get(&key).and_then(|index| self.slots[*index].term());
+                if led.is_some_and(|term| term.epoch() < epoch) {
+                    round.pulse_at = self.now();
+                }
+            }
+            Hint::Resign(name, epoch) => {
+                self.resign(|term| term.role().name() == name && term.epoch() == epoch);
+            }
+        }
     }
 
     fn next_wake(&self, round: &Round) -> Moment {

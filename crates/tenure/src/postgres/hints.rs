@@ -1,7 +1,7 @@
 //! Listens for hints on a connection of its own. It holds no lock, so it may reconnect as it likes.
 
 use crate::Epoch;
-use crate::lease::{Hint, RELEASED_CHANNEL, RESIGN_CHANNEL};
+use crate::lease::{ACQUIRED_CHANNEL, Hint, RELEASED_CHANNEL, RESIGN_CHANNEL};
 use sqlx::{
     Executor as _,
     postgres::{PgConnectOptions, PgListener, PgPoolOptions},
@@ -36,7 +36,7 @@ async fn listen(options: &PgConnectOptions, to: &UnboundedSender<Hint>) -> Resul
         .acquire_timeout(CHECK_TIMEOUT)
         .connect_lazy_with(options.clone());
     let mut listener = PgListener::connect_with(&pool).await?;
-    listener.listen_all([RELEASED_CHANNEL, RESIGN_CHANNEL]).await?;
+    listener.listen_all([RELEASED_CHANNEL, ACQUIRED_CHANNEL, RESIGN_CHANNEL]).await?;
     loop {
         match tokio::time::timeout(CHECK_AFTER, listener.recv()).await {
             Ok(notification) => {
@@ -58,6 +58,10 @@ async fn listen(options: &PgConnectOptions, to: &UnboundedSender<Hint>) -> Resul
 fn read(channel: &str, payload: &str) -> Option<Hint> {
     match channel {
         RELEASED_CHANNEL => payload.parse().ok().map(Hint::Released),
+        ACQUIRED_CHANNEL => {
+            let (key, epoch) = payload.split_once(' ')?;
+            Some(Hint::Acquired(key.parse().ok()?, Epoch(epoch.parse().ok()?)))
+        }
         RESIGN_CHANNEL => {
             let (role, epoch) = payload.split_once(' ')?;
             Some(Hint::Resign(role.to_owned(), Epoch(epoch.parse().ok()?)))
@@ -74,6 +78,7 @@ mod tests {
     fn hints_are_read_and_nonsense_is_ignored() {
         assert_eq!(read(RELEASED_CHANNEL, "-5"), Some(Hint::Released(-5)));
         assert_eq!(read(RELEASED_CHANNEL, "five"), None);
+        assert_eq!(read(ACQUIRED_CHANNEL, "-5 7"), Some(Hint::Acquired(-5, Epoch(7))));
         assert_eq!(read(RESIGN_CHANNEL, "poller 7"), Some(Hint::Resign("poller".to_owned(), Epoch(7))));
         assert_eq!(read(RESIGN_CHANNEL, "poller"), None);
         assert_eq!(read("other", "1"), None);

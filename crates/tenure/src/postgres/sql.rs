@@ -78,7 +78,7 @@ with won as (
     insert into tenure.term (role, epoch, instance, host, acquired_at)
     select role, epoch, $4, $5, acquired_at from won
 )
-select key, epoch from won";
+select key, epoch, pg_notify('tenure_acquired', key || ' ' || epoch) is null as announced from won";
 
 /// Ends terms: history, unlock and announcement in one. `$1` names, `$2` epochs, `$3` reasons, `$4` keys.
 pub(super) const RELEASE: &str = "\

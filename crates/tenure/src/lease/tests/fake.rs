@@ -122,6 +122,11 @@ impl FakeDatabase {
         self.server.lock().unwrap().pulses.get(&1).copied().unwrap_or(0)
     }
 
+    /// The server ends a session, as `pg_terminate_backend` does.
+    pub(super) fn terminate(&self, session: u64) {
+        self.server.lock().unwrap().end(session);
+    }
+
     /// Takes a lock as somebody who isn't Tenure, and never speaks again.
     pub(super) fn hold_as_stranger(&self, key: i64) {
         self.server.lock().unwrap().locks.insert(key, 0);
@@ -226,7 +231,10 @@ impl LeaseSession for FakeSession {
             server.locks.insert(role.key(), self.id);
             let epoch = server.epochs.entry(role.key()).or_default();
             *epoch += 1;
-            attempts.push((*role, Attempt::Won(Epoch(*epoch))));
+            let epoch = Epoch(*epoch);
+            attempts.push((*role, Attempt::Won(epoch)));
+            let key = role.key();
+            server.listeners.retain(|listener| listener.send(Hint::Acquired(key, epoch)).is_ok());
         }
         Ok(attempts)
     }

@@ -26,6 +26,21 @@ async fn a_planned_hand_over_needs_no_retry_interval() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_leader_whose_session_was_ended_hears_of_its_successor() {
+    let timing = Timing::default();
+    let database = FakeDatabase::new(&timing);
+    let mut first = Bench::start(&database, timing, vec![scribe(&database, A, Then::Ignore)]);
+    first.leads(1).await;
+    let mut second = Bench::start(&database, timing, vec![scribe(&database, A, Then::Ignore)]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    database.terminate(1);
+    second.leads(1).await;
+    let begun = tokio::time::Instant::now();
+    database.until("a 1 ends").await;
+    assert!(begun.elapsed() < Duration::from_millis(10), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_resigns_leaves_the_role_to_the_other() {
     let timing = Timing::default();
     let database = FakeDatabase::new(&timing);
