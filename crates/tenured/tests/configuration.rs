@@ -75,6 +75,120 @@ fn an_unknown_key_is_named_with_its_source_and_the_nearest_known_one() {
 }
 
 #[test]
+fn all_unknown_keys_are_told_at_once_and_each_variable_is_named_as_it_was_set() {
+    let (_folder, path) = file("[lease]\nttll = \"5s\"\n[htp]\nlisten = \"off\"\n");
+    let output = tenured(&["check-config", "--config", &path], &[("TENURE_LEAS__TTL", "1s")]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = stderr(&output);
+    let expected = [
+        format!("error: `htp.listen` (in {path}): unknown key; did you mean `http.listen`?"),
+        format!("error: `lease.ttll` (in {path}): unknown key; did you mean `lease.ttl`?"),
+        "error: `leas.ttl` (in environment variable TENURE_LEAS__TTL): unknown key; did you mean `lease.ttl`?"
+            .to_owned(),
+    ];
+    assert_eq!(told.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_variable_with_one_underscore_too_few_is_refused() {
+    for (variable, right) in
+        [("TENURE_LEASE_TTL", "TENURE_LEASE__TTL"), ("TENURE_DATABASE_URL", "TENURE_DATABASE__URL")]
+    {
+        let output = tenured(&["check-config"], &[(variable, "postgres://me:hunter2@db/app")]);
+        assert_eq!(output.status.code(), Some(2));
+        let told = stderr(&output);
+        assert!(told.contains(&format!("{variable})")) && told.contains(right), "{told}");
+        assert!(!told.contains("hunter2"), "{told}");
+    }
+}
+
+#[test]
+fn an_empty_variable_counts_as_unset() {
+    let envs = [
+        ("TENURE_CONFIG", ""),
+        ("DATABASE_URL", ""),
+        ("TENURE_LEASE_DATABASE_URL", ""),
+        ("TENURE_LEASE__TTL", ""),
+        ("TENURE_POLLER_ENABLED", ""),
+    ];
+    let output = tenured(&["check-config"], &envs);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("database.url = (not set)  # default"), "{}", stdout(&output));
+}
+
+#[test]
+fn the_variable_for_files_takes_colons_and_commas() {
+    let (_one, first) = file("[lease]\nttl = \"20s\"\n");
+    let (_two, second) = file("[lease]\nttl = \"25s\"\n");
+    for list in [format!("{first}:{second}"), format!("{first}, {second}")] {
+        let output = tenured(&["check-config"], &[("TENURE_CONFIG", &list)]);
+        let line = format!("lease.ttl = \"25s\"  # {second}");
+        assert!(stdout(&output).contains(&line), "{}{}", stdout(&output), stderr(&output));
+    }
+}
+
+#[test]
+fn the_systematic_name_of_the_database_wins_over_the_usual_one() {
+    let envs = [
+        ("DATABASE_URL", "postgres://a/one"),
+        ("TENURE_DATABASE__URL", "postgres://a/two"),
+        ("TENURE_LEASE_DATABASE_URL", "postgres://a/three"),
+    ];
+    let text = stdout(&tenured(&["check-config"], &envs));
+    for line in [
+        "database.url = \"postgres://a/two\"  # environment variable TENURE_DATABASE__URL",
+        "database.lease_url = \"postgres://a/three\"  # environment variable TENURE_LEASE_DATABASE_URL",
+    ] {
+        assert!(text.contains(line), "no {line:?} in\n{text}");
+    }
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_named_with_its_key_and_source() {
+    for (variable, value, key) in [
+        ("TENURE_LEASE__TTL", "soon", "lease.ttl"),
+        ("TENURE_HTTP__LISTEN", "9464", "http.listen"),
+        ("TENURE_LOG__FORMAT", "xml", "log.format"),
+        ("TENURE_LOG__LEVEL", "inof", "log.level"),
+        ("TENURE_DATABASE__MAX_CONNECTIONS", "many", "database.max_connections"),
+        ("TENURE_DATABASE__MAX_CONNECTIONS", "0", "database.max_connections"),
+        ("DATABASE_URL", "12345", "database.url"),
+    ] {
+        let output = tenured(&["check-config"], &[(variable, value)]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        let start = format!("error: `{key}` (in environment variable {variable}): ");
+        assert!(stderr(&output).starts_with(&start), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn the_effective_configuration_is_one_line_for_each_key() {
+    let envs = [("DATABASE_URL", "postgres://me:hunter2@db/app"), ("TENURE_HTTP__LISTEN", "off")];
+    let text = stdout(&tenured(&["check-config"], &envs));
+    let of_workers = ["poller.", "scheduler.", "reconciler."];
+    let lines: Vec<_> =
+        text.lines().filter(|line| !of_workers.iter().any(|section| line.starts_with(section))).collect();
+    assert_eq!(
+        lines,
+        [
+            "database.lease_url = (not set)  # default",
+            "database.max_connections = 10  # default",
+            "database.url = \"postgres://me:***@db/app\"  # environment variable DATABASE_URL",
+            "http.listen = \"off\"  # environment variable TENURE_HTTP__LISTEN",
+            "lease.drain_timeout = \"30s\"  # default",
+            "lease.front_door = \"direct\"  # default",
+            "lease.heartbeat_interval = \"5s\"  # default",
+            "lease.retry_interval = \"500ms\"  # default",
+            "lease.safety_margin = \"3s\"  # default",
+            "lease.statement_timeout = \"3s\"  # default",
+            "lease.ttl = \"15s\"  # default",
+            "log.format = (not set)  # default",
+            "log.level = \"info\"  # default",
+        ]
+    );
+}
+
+#[test]
 fn each_violated_inequality_is_said() {
     let (_folder, path) = file("[lease]\nttl = \"5s\"\nretry_interval = \"1ms\"\n");
     let output = tenured(&["check-config", "--config", &path], &[]);
@@ -104,6 +218,12 @@ fn no_mistake_in_a_file_shows_the_password_in_it() {
         "database = \"hunter2\"\n",
         "[http]\nlisten = \"postgres://me:hunter2@db/app\"\n",
         "[log]\nlevel = \"postgres://me:hunter2@db/app\"\n",
+        "[log]\nformat = \"postgres://me:hunter2@db/app\"\n",
+        "[lease]\nfront_door = \"postgres://me:hunter2@db/app\"\n",
+        "[database]\nurl = \"postgres://me:hunter2@db/app\"\nurl = \"postgres://me:hunter2@db/app\"\n",
+        "[database]\n\"postgres://me:hunter2@db/app\" = 1\n",
+        "\"postgres://me:hunter2@db/app\" = 1\n",
+        "[lease]\nttll = \"1s\"\n[database]\nurl = \"postgres://me:hunter2@[db/app\"\n",
     ] {
         let (_folder, path) = file(text);
         let output = tenured(&["check-config", "--config", &path], &[]);
@@ -111,6 +231,44 @@ fn no_mistake_in_a_file_shows_the_password_in_it() {
         assert_eq!(output.status.code(), Some(2), "{text}: {shown}");
         assert!(!shown.contains("hunter2"), "{text}: {shown}");
     }
+}
+
+#[cfg(feature = "full")]
+#[test]
+fn no_mistake_in_the_section_of_a_worker_shows_the_password_in_it() {
+    let url = "\"postgres://me:hunter2@db/app\"";
+    for text in [
+        format!("[poller]\npoll_interval = {url}\n"),
+        format!("[poller.routes.x]\ntype = {url}\n"),
+        "[poller.routes.x]\ntype = \"http\"\nurl = \"ftp://me:hunter2@h/\"\n".to_owned(),
+        format!("[poller.routes.{url}]\ntype = \"sql\"\nstatement = \"\"\n"),
+        format!("[scheduler.schedules.a]\nkind = \"k\"\ncron = {url}\n"),
+        format!("[scheduler.schedules.a]\nkind = \"k\"\ncron = \"* * * * *\"\ntime_zone = {url}\n"),
+        format!("[scheduler.schedules.a]\nkind = \"k\"\ncron = \"* * * * *\"\nmisfire = {url}\n"),
+        format!("[reconciler.sweeps.a]\ntable = {url}\ncolumn = \"c\"\nretention = \"1d\"\n"),
+    ] {
+        let (_folder, path) = file(&text);
+        let output = tenured(&["check-config", "--config", &path], &[]);
+        let shown = format!("{}{}", stdout(&output), stderr(&output));
+        assert_eq!(output.status.code(), Some(2), "{text}: {shown}");
+        assert!(!shown.contains("hunter2"), "{text}: {shown}");
+    }
+}
+
+#[test]
+fn a_route_shows_no_secret_in_any_build() {
+    let text = "[poller.routes.\"a.b\"]\ntype = \"http\"\nurl = \"https://me:hunter2@h/x?token=hunter2\"\n";
+    let (_folder, path) = file(text);
+    let output = tenured(&["check-config", "--config", &path], &[]);
+    let shown = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!shown.contains("hunter2"), "{shown}");
+    let line = if cfg!(feature = "poller") {
+        format!("poller.routes.a.b.url = \"https://h/x\"  # {path}")
+    } else {
+        format!("# [poller] is not interpreted: the worker isn't compiled in  # {path}")
+    };
+    assert!(shown.contains(&line), "no {line:?} in\n{shown}");
 }
 
 #[test]

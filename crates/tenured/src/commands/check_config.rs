@@ -1,6 +1,6 @@
 //! `tenured check-config`: the effective configuration, with each value's source.
 
-use crate::{config::Loaded, exit::Failure};
+use crate::{config::Loaded, exit::Failure, registry::workers};
 use serde_json::Value;
 
 /// Prints one line for each key. Passwords are masked by the settings' own types.
@@ -12,6 +12,13 @@ pub(crate) fn show(loaded: &Loaded) -> Result<(), Failure> {
     flatten(&settings, String::new(), &mut lines);
     for (key, value) in lines {
         say!("{key} = {value}  # {}", loaded.source(&key));
+    }
+    for worker in workers().iter().filter(|worker| !worker.compiled()) {
+        // Its keys mean nothing to this binary, which can't know which of them are secret.
+        let section = worker.role.name();
+        if let Some(source) = loaded.set_in(section) {
+            say!("# [{section}] is not interpreted: the worker isn't compiled in  # {source}");
+        }
     }
     if loaded.settings.database.url.is_some() {
         loaded.settings.databases()?;

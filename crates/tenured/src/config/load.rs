@@ -1,16 +1,22 @@
 //! Reads the layers, and says of every mistake what it is and where.
+//!
+//! In three steps: which keys there are, whether each value has the right type, whether the values fit each
+//! other. What a step finds wrong is said at once. No error shows a value that may hold a password.
 
-use super::{SecretUrl, Settings};
+use super::{
+    SecretUrl, Settings,
+    known::KnownKeys,
+    layer::{self, Layer, Source},
+    secret::redact,
+};
 use crate::registry;
 use figment::{
-    Figment, Metadata, Source,
+    Figment,
     error::Kind,
-    providers::{Env, Format as _, Serialized, Toml},
+    providers::Serialized,
+    value::{Dict, Value},
 };
-use std::{
-    env, fmt, fs,
-    path::{Path, PathBuf},
-};
+use std::{fmt, path::PathBuf};
 
 /// Everything that is wrong with the configuration, one line each, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,90 +30,94 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// Settings, and where each value came from.
-#[derive(Debug)]
+/// Settings, and where each value came from. It has no `Debug`: its layers hold values as they were written.
 pub(crate) struct Loaded {
     pub(crate) settings: Settings,
-    figment: Figment,
+    layers: Vec<Layer>,
 }
 
 impl Loaded {
     /// Where the value of a key, such as `lease.ttl`, came from.
     pub(crate) fn source(&self, key: &str) -> String {
-        self.figment
-            .find_metadata(key)
-            .map_or_else(|| "default".to_owned(), |metadata| describe(metadata, key))
+        layer::source(&self.layers, key).to_string()
+    }
+
+    /// Where a section was set, if it was.
+    pub(crate) fn set_in(&self, section: &str) -> Option<String> {
+        match layer::source(&self.layers, section) {
+            Source::Default => None,
+            source => Some(source.to_string()),
+        }
     }
 }
 
 /// Reads defaults, files and environment. Without `files`, those that `TENURE_CONFIG` names.
 pub(crate) fn load(files: &[PathBuf]) -> Result<Loaded, ConfigErrors> {
-    let named: Vec<PathBuf> = match env::var_os("TENURE_CONFIG") {
-        Some(list) if files.is_empty() => env::split_paths(&list).collect(),
-        _ => files.to_vec(),
-    };
-    let mut figment = Figment::from(Serialized::defaults(Settings::default()));
-    for file in &named {
-        check_file(file)?;
-        figment = figment.merge(Toml::file_exact(file));
-    }
-    let figment = figment
-        .merge(alias("DATABASE_URL", "database.url"))
-        .merge(alias("TENURE_LEASE_DATABASE_URL", "database.lease_url"))
-        // Toggles and the names of files are no settings: they have no section.
-        .merge(Env::prefixed("TENURE_").filter(|key| key.as_str().contains("__")).split("__"));
-    let settings: Settings = figment
-        .extract()
-        .map_err(|errors| ConfigErrors(errors.into_iter().map(|error| explain(&error)).collect()))?;
-    let errors = check(&settings);
-    if errors.is_empty() { Ok(Loaded { settings, figment }) } else { Err(ConfigErrors(errors)) }
+    read(files).map_err(|errors| ConfigErrors(errors.iter().map(|error| redact(error)).collect()))
 }
 
-fn alias(variable: &'static str, key: &'static str) -> Env {
-    Env::raw().only(&[variable]).map(move |_| key.into())
+fn read(given: &[PathBuf]) -> Result<Loaded, Vec<String>> {
+    let mut errors = Vec::new();
+    let mut layers = Vec::new();
+    for file in layer::files(given) {
+        match layer::read(&file) {
+            Ok(layer) => layers.push(layer),
+            Err(error) => errors.push(error),
+        }
+    }
+    layers.extend(layer::environment());
+    let known = KnownKeys::new(&defaults());
+    for layer in &layers {
+        let unknown = known.unknown(&layer.values).into_iter();
+        errors.extend(unknown.map(|(key, what)| located(&key, &layer.source, &what)));
+    }
+    errors.extend(layer::one_underscore(known.values()));
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let defaults = Figment::from(Serialized::defaults(Settings::default()));
+    let figment = layers.iter().fold(defaults, |figment, layer| figment.merge(layer.clone()));
+    let settings: Settings = figment
+        .extract()
+        .map_err(|errors| errors.into_iter().map(|error| explain(&error, &layers)).collect::<Vec<_>>())?;
+    let errors = check(&settings, &layers);
+    if errors.is_empty() { Ok(Loaded { settings, layers }) } else { Err(errors) }
+}
+
+/// Every key with its default.
+fn defaults() -> Dict {
+    Value::serialize(Settings::default()).ok().and_then(Value::into_dict).unwrap_or_default()
 }
 
 /// What the types can't hold against.
-fn check(settings: &Settings) -> Vec<String> {
+fn check(settings: &Settings, layers: &[Layer]) -> Vec<String> {
     let mut errors: Vec<String> = match settings.lease.timing() {
         Ok(_) => Vec::new(),
         Err(violated) => violated.iter().map(|error| format!("lease: {error}")).collect(),
     };
-    let urls = [("url", &settings.database.url), ("lease_url", &settings.database.lease_url)];
-    for (key, url) in urls {
+    let mut refuse = |key: &str, what: &str| errors.push(located(key, &layer::source(layers, key), what));
+    for (key, url) in
+        [("database.url", &settings.database.url), ("database.lease_url", &settings.database.lease_url)]
+    {
         if let Some(problem) = url.as_ref().and_then(SecretUrl::problem) {
-            errors.push(format!(
-                "database.{key} is not a URL like postgres://user@host:5432/database: {problem}"
-            ));
+            refuse(key, &format!("is not a URL like postgres://user@host:5432/database: {problem}"));
         }
     }
     if let Err(problem) = crate::logging::filter(&settings.log.level) {
-        errors.push(format!("log.level: {problem}"));
+        refuse("log.level", &problem);
     }
     if settings.database.max_connections == 0 {
-        errors.push("database.max_connections is 0; it has to be at least 1".to_owned());
+        refuse("database.max_connections", "is 0; it has to be at least 1");
     }
     errors.extend(registry::validate(settings));
     errors
 }
 
-/// A syntax error is told by its place. The parser's own text quotes the line, which may hold a password.
-fn check_file(file: &Path) -> Result<(), ConfigErrors> {
-    let refuse = |text: String| ConfigErrors(vec![format!("{}: {text}", file.display())]);
-    let text = fs::read_to_string(file).map_err(|error| refuse(error.to_string()))?;
-    match text.parse::<toml::Table>() {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let before = error.span().map_or("", |span| text.get(..span.start).unwrap_or_default());
-            let line = before.matches('\n').count() + 1;
-            Err(refuse(format!("line {line} is not TOML: {}", error.message())))
-        }
-    }
-}
-
-fn explain(error: &figment::Error) -> String {
+fn explain(error: &figment::Error, layers: &[Layer]) -> String {
     let path = error.path.join(".");
+    // A value in the wrong place may be a URL with a password: what was expected is told, not what is there.
     let (key, what) = match &error.kind {
+        // Of a table that takes any name, such as a route: what may be in it depends on its type.
         Kind::UnknownField(name, known) => {
             let nearest = known
                 .iter()
@@ -118,35 +128,29 @@ fn explain(error: &figment::Error) -> String {
                 _ => format!("known are {}", known.join(", ")),
             };
             // The path ends with the key itself, or with the section that it was found in.
-            let key = if error.path.last() == Some(name) { path } else { join(&path, name) };
+            let key = if error.path.last() == Some(name) { path } else { format!("{path}.{name}") };
             (key, format!("unknown key; {hint}"))
         }
-        // A value in the wrong place may be a URL with a password: what was expected is told, not what is there.
+        Kind::UnknownVariant(_, known) => (path, format!("has to be one of {}", known.join(", "))),
         Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) => {
-            (path, format!("has to be {expected}"))
+            (path, format!("has to be {}", in_words_of_toml(expected)))
         }
         kind => (path, kind.to_string()),
     };
-    let place = error.metadata.as_ref().map(|metadata| describe(metadata, &key)).unwrap_or_default();
-    if place.is_empty() { format!("`{key}`: {what}") } else { format!("`{key}` (in {place}): {what}") }
+    located(&key, &layer::source(layers, &key), &what)
 }
 
-fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
-}
-
-/// Where the value of `key` came from, in the words of whoever set it.
-fn describe(metadata: &Metadata, key: &str) -> String {
-    match &metadata.source {
-        Some(Source::File(path)) => path.display().to_string(),
-        Some(Source::Custom(text)) => text.clone(),
-        _ if metadata.name.contains("TENURE_") => {
-            format!("environment variable TENURE_{}", key.to_uppercase().replace('.', "__"))
-        }
-        _ if metadata.name.contains("environment") => match key {
-            "database.lease_url" => "environment variable TENURE_LEASE_DATABASE_URL".to_owned(),
-            _ => "environment variable DATABASE_URL".to_owned(),
-        },
-        _ => "default".to_owned(),
+/// serde names types of the code.
+fn in_words_of_toml(expected: &str) -> &str {
+    match expected {
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" => "a whole number, not negative",
+        "a duration" => "a duration such as \"500ms\" or \"15s\"",
+        of_code if of_code.starts_with("struct ") => "a table",
+        other => other,
     }
+}
+
+fn located(key: &str, source: &Source, what: &str) -> String {
+    format!("`{key}` (in {source}): {what}")
 }

@@ -2,6 +2,8 @@
 
 mod database;
 mod http;
+mod known;
+mod layer;
 mod lease;
 mod load;
 mod log;

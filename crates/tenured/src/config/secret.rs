@@ -80,6 +80,28 @@ impl Serialize for SecretUrl {
     }
 }
 
+/// Masks what looks like a password in text that comes from elsewhere, such as a mistake that quotes a value.
+///
+/// The last line of defense: a URL may stand where nobody expects one.
+pub(crate) fn redact(text: &str) -> String {
+    text.split_inclusive(char::is_whitespace).map(redact_word).collect()
+}
+
+fn redact_word(word: &str) -> String {
+    let mut word = word.to_owned();
+    if let Some(at) = word.rfind('@') {
+        let begin = word.find("://").map_or(0, |scheme| scheme + 3);
+        if let Some(colon) = word.get(begin..at).and_then(|user| user.find(':')) {
+            word.replace_range(begin + colon + 1..at, MASK);
+        }
+    }
+    if let Some(begin) = word.find("password=").map(|at| at + "password=".len()) {
+        let end = word[begin..].find(['&', '"', '\'', '`']).map_or(word.trim_end().len(), |end| begin + end);
+        word.replace_range(begin..end, MASK);
+    }
+    word
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,5 +138,12 @@ mod tests {
         }
         assert_eq!(SecretUrl("postgresql://db/app".to_owned()).problem(), None);
         assert_eq!(SecretUrl("postgres:///app?host=/run/postgresql".to_owned()).problem(), None);
+    }
+
+    #[test]
+    fn text_of_others_loses_its_passwords() {
+        let text = redact("bad \"postgres://me:hunter2@db/app\" or me:hunter2@db, password=hunter2 or so");
+        assert!(!text.contains("hunter2"), "{text}");
+        assert!(text.contains("postgres://me:***@db/app") && text.ends_with(" or so"), "{text}");
     }
 }
