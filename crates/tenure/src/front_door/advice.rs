@@ -3,25 +3,46 @@
 use super::Step;
 use crate::{LeaseAddress, postgres::problem};
 
-/// Advice for a refusal at `step`.
-pub(super) fn advise(address: &LeaseAddress, step: Step) -> String {
-    match step {
-        Step::Role => "use the address of the primary, PostgreSQL 14 or newer".to_owned(),
-        Step::Connect | Step::Canary | Step::Age | Step::Stability | Step::Exclusion => {
-            let mut advice = problem::POOLER.to_owned();
-            if let Some(hint) = provider(address.host(), address.port()) {
-                advice.push_str(". ");
-                advice.push_str(hint);
-            }
-            if matches!(step, Step::Canary | Step::Age) {
-                advice.push_str(
-                    ". If it is a pooler in session mode on purpose, declare it: \
-                     lease.front_door = \"session-pooler\"",
-                );
-            }
-            advice
-        }
+/// Advice for a refusal at `step`. `version` is what the server calls itself, `because` what was seen.
+pub(super) fn advise(address: &LeaseAddress, step: Step, version: Option<&str>, because: &str) -> String {
+    if let Some(kind) = version.and_then(another_database) {
+        return kind.to_owned();
     }
+    if step == Step::Role {
+        return "use the address of the primary, PostgreSQL 14 or newer, where writing is allowed".to_owned();
+    }
+    if because.contains("exclude nobody") {
+        return "the advisory locks here don't exclude: either they are stubs, or connections of this address \
+                go to different servers; point database.lease_url at one PostgreSQL server itself"
+            .to_owned();
+    }
+    let mut advice = problem::POOLER.to_owned();
+    if let Some(hint) = provider(address.host(), address.port()) {
+        advice.push_str(". ");
+        advice.push_str(hint);
+    }
+    if matches!(step, Step::Canary | Step::Age) {
+        advice.push_str(
+            ". If it is a pooler in session mode on purpose, declare it: lease.front_door = \"session-pooler\"",
+        );
+    }
+    advice
+}
+
+/// Databases that speak the protocol. What `version()` says of them:
+/// <https://www.cockroachlabs.com/docs/stable/functions-and-operators>,
+/// <https://docs.yugabyte.com/stable/api/ysql/>.
+fn another_database(version: &str) -> Option<&'static str> {
+    if version.contains("CockroachDB") {
+        return Some(
+            "this is CockroachDB, whose advisory locks are stubs that always say yes: keep the leases in a \
+             PostgreSQL database and point database.lease_url at it",
+        );
+    }
+    version.contains("-YB-").then_some(
+        "this is YugabyteDB, which was not tried: keep the leases in a PostgreSQL database and point \
+         database.lease_url at it",
+    )
 }
 
 /// Known addresses of poolers: <https://neon.com/docs/connect/connection-pooling>,
@@ -41,7 +62,8 @@ fn provider(host: &str, port: u16) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::provider;
+    use super::*;
+    use crate::FrontDoor;
 
     #[test]
     fn known_poolers_are_recognized_by_their_address() {
@@ -55,5 +77,21 @@ mod tests {
             assert!(provider(host, port).is_some_and(|text| text.contains(word)), "{host}");
         }
         assert_eq!(provider("db.internal", 5432), None);
+    }
+
+    #[test]
+    fn advice_fits_what_was_recognized() {
+        let address = LeaseAddress::parse("postgres://me@db.internal/app", FrontDoor::Direct).unwrap();
+        for (step, version, because, word) in [
+            (Step::Exclusion, Some("CockroachDB CCL v24.1.0"), "", "CockroachDB"),
+            (Step::Role, Some("PostgreSQL 15.2-YB-2025.1.0.0-b0"), "", "YugabyteDB"),
+            (Step::Role, Some("PostgreSQL 15.18"), "in recovery", "primary"),
+            (Step::Exclusion, None, "these locks exclude nobody", "stubs"),
+            (Step::Canary, None, "", "session-pooler"),
+            (Step::Stability, None, "", "pooler"),
+        ] {
+            let advice = advise(&address, step, version, because);
+            assert!(advice.contains(word), "{step}: {advice}");
+        }
     }
 }

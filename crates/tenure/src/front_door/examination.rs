@@ -3,7 +3,8 @@
 use super::{
     Examination, Step, StepOutcome, StepReport, Verdict,
     advice::advise,
-    probe::{Facts, Probe},
+    company::Company,
+    probe::{Answer, Backend, Facts, Probe, Table, is_code},
 };
 use crate::{
     FrontDoor, LeaseAddress, Timing,
@@ -18,9 +19,6 @@ use uuid::Uuid;
 
 /// The oldest server that can end a silent session by itself.
 const OLDEST: i32 = 140_000;
-/// Connections that are held in transactions, beside the one that is examined. One isn't enough: a pool
-/// that hands out its servers in turn can miss it.
-const BLOCKERS: usize = 3;
 
 /// Why an examination ended before it was accepted.
 enum Ended {
@@ -41,6 +39,12 @@ struct Examiner<'a> {
     address: &'a LeaseAddress,
     timing: &'a Timing,
     steps: Vec<StepReport>,
+    /// The step that is being made.
+    at: Step,
+    /// What the server calls itself, once it is known.
+    version: Option<String>,
+    /// For tests: the step that is left out.
+    without: Option<Step>,
 }
 
 /// Examines the address; when it is accepted, the examined session itself is handed out with what it is.
@@ -48,14 +52,13 @@ pub(crate) async fn open(
     address: &LeaseAddress,
     timing: &Timing,
     instance: Uuid,
+    without: Option<Step>,
 ) -> (Examination, Option<(PgConnection, Identity)>) {
-    let mut examiner = Examiner { address, timing, steps: Vec::new() };
+    let mut examiner =
+        Examiner { address, timing, steps: Vec::new(), at: Step::Connect, version: None, without };
     let (verdict, session) = match examiner.examine(instance).await {
         Ok(session) => (Verdict::Accepted, Some(session)),
-        Err(Ended::Refused(step, because)) => {
-            let advice = advise(address, step);
-            (Verdict::Refused { step, because, advice }, None)
-        }
+        Err(Ended::Refused(step, because)) => (examiner.refused(step, because), None),
         Err(Ended::Failed(error)) => (examiner.failed(&error), None),
     };
     (Examination { address: address.to_string(), steps: examiner.steps, verdict }, session)
@@ -64,194 +67,203 @@ pub(crate) async fn open(
 impl Examiner<'_> {
     async fn examine(&mut self, instance: Uuid) -> Result<(PgConnection, Identity), Ended> {
         let name = format!("{APPLICATION_NAME_PREFIX}{instance}");
-        let mut session = Probe::connect(self.address, self.timing, &name).await?;
+        let limit = self.timing.statement_timeout();
+        let mut session = Probe::connect(self.address, self.timing, &name, limit).await?;
+        self.version = Some(session.facts.version_text.clone());
         let endpoint = format!("{}:{}", self.address.host(), self.address.port());
         self.note(Step::Connect, StepOutcome::Passed, format!("{endpoint} answers"));
         self.canary(&session)?;
-        self.age(&session)?;
-        let mut blockers = Vec::new();
-        let first = Probe::connect(self.address, self.timing, "tenure front door").await?;
-        self.age(&first)?;
-        let (a, b) = (&session, &first);
-        let seen = format!(
-            "backends {:?} and {:?} old, {:?} and {:?} after connecting began",
-            a.age, b.age, a.elapsed, b.elapsed
-        );
-        if !self.steps.iter().any(|report| report.step == Step::Age) {
-            self.note(Step::Age, StepOutcome::Passed, seen);
-        }
-        blockers.push(first);
-        // Recovery and read-only servers fail the next step by their nature: say why.
-        self.recovery(&session.facts)?;
-        let stamp = self.stability(&mut session).await?;
-        while blockers.len() < BLOCKERS {
-            blockers.push(Probe::connect(self.address, self.timing, "tenure front door").await?);
-        }
-        self.exclusion(&mut session, &stamp, &mut blockers).await?;
-        for blocker in blockers {
-            blocker.close().await;
-        }
+        let mut company = Company::new(self.address, self.timing);
+        session = self.age(session, &mut company).await?;
+        self.exclusion(&mut session, &mut company).await?;
+        let stamp = self.stability(&mut session, &mut company).await?;
+        company.leave().await;
         self.role(&session.facts)?;
-        let Facts { pid, backend_start, timeline, database_oid: database, .. } = session.facts;
-        let identity = Identity { pid, backend_start, stamp, database, timeline };
+        let Facts { backend, timeline, database_oid: database, .. } = session.facts;
+        let identity = Identity { pid: backend.pid, backend_start: backend.start, stamp, database, timeline };
         Ok((session.connection, identity))
     }
 
     /// The startup packet reached the backend: canary and bounds read back.
     fn canary(&mut self, session: &Probe) -> Result<(), Ended> {
+        self.at = Step::Canary;
         let facts = &session.facts;
-        let Some(bound) = facts.idle_session_timeout else {
-            return self.refuse(Step::Role, format!("{} has no idle_session_timeout", facts.version_text));
-        };
         let canary = facts.canary.as_deref() == Some(session.canary.as_str());
         let wanted = self.timing.ttl().as_millis();
         let evidence = format!(
-            "canary {}, idle_session_timeout {bound} ms where {wanted} ms was asked",
+            "canary {}, idle_session_timeout {} where {wanted} ms was asked",
             if canary { "read back" } else { "not found" },
+            facts.idle_session_timeout.map_or_else(|| "unknown".to_owned(), |ms| format!("{ms} ms")),
         );
-        if bound != wanted {
-            // Without the bound a silent leader would keep its lock for ever.
-            return self.refuse(Step::Canary, evidence);
-        }
-        self.demand(canary, Step::Canary, evidence)
+        self.demand(canary && facts.idle_session_timeout == Some(wanted), Step::Canary, evidence)
     }
 
-    /// The backend is younger than our attempt.
-    fn age(&mut self, probe: &Probe) -> Result<(), Ended> {
-        if probe.age <= probe.elapsed {
-            return Ok(());
+    /// On two connections in a row, the backend is younger than our attempt.
+    async fn age(&mut self, session: Probe, company: &mut Company<'_>) -> Result<Probe, Ended> {
+        self.at = Step::Age;
+        if session.age > session.elapsed {
+            self.demand(false, Step::Age, older(&session))?;
         }
-        let evidence = format!(
-            "the backend is {:?} old, but connecting began only {:?} ago: it was made for somebody else",
-            probe.age, probe.elapsed
+        let mut ours = Some(session);
+        let answer = company.first(&mut ours).await?;
+        let (Answer::AtOnce(()), Some(session)) = (answer, ours) else {
+            let because = format!(
+                "no second connection got an answer within {:?} while ours was open, and one did as soon as \
+                 ours had ended: there is one session for all",
+                self.timing.statement_timeout()
+            );
+            return self.refuse(Step::Exclusion, because);
+        };
+        let first = &company.members[0];
+        if first.age > first.elapsed {
+            self.demand(false, Step::Age, older(first))?;
+        }
+        let seen = format!(
+            "backends {:?} and {:?} old, {:?} and {:?} after connecting began",
+            session.age, first.age, session.elapsed, first.elapsed
         );
-        self.demand(false, Step::Age, evidence)
+        if !self.steps.iter().any(|report| report.step == Step::Age) {
+            self.note(Step::Age, StepOutcome::Passed, seen);
+        }
+        Ok(session)
     }
 
-    fn recovery(&mut self, facts: &Facts) -> Result<(), Ended> {
-        if facts.in_recovery {
-            return self
-                .refuse(Step::Role, "the server is in recovery: a standby, not the primary".to_owned());
+    /// Others have backends of their own in the same database, and our lock keeps them out.
+    async fn exclusion(&mut self, session: &mut Probe, company: &mut Company<'_>) -> Result<(), Ended> {
+        self.at = Step::Exclusion;
+        let ours = session.facts.backend;
+        let mut seen: Vec<Backend> = vec![ours];
+        while let Some(next) = self.next(company, seen.len()).await? {
+            next.begin().await?;
+            let (theirs, _) = next.backend().await?;
+            next.facts.backend = theirs;
+            let (here, there) = (place(&session.facts), place(&next.facts));
+            if here != there {
+                let because = format!("our connection is in {here}, another one came to {there}");
+                self.refuse_unless_left_out(Step::Exclusion, because)?;
+            }
+            if seen.contains(&theirs) {
+                let whose = if theirs == ours { "ours" } else { "that of a third connection" };
+                let because = format!("another connection has backend {}, which is {whose}", theirs.pid);
+                self.refuse_unless_left_out(Step::Exclusion, because)?;
+            }
+            seen.push(theirs);
+            self.kept(session, company).await?;
         }
+        let key = rand::random::<i64>();
+        session.begin().await?;
+        let locked = session.truth(format!("select pg_try_advisory_lock({key})")).await?;
+        let intruder = company.intruder(key).await?;
+        let unlocked = session.truth(format!("select pg_advisory_unlock({key})")).await?;
+        session.run("commit").await?;
+        if let Some(backend) = intruder {
+            let because = format!(
+                "backend {} was granted a lock that backend {} held: these locks exclude nobody",
+                backend.pid, ours.pid
+            );
+            self.refuse_unless_left_out(Step::Exclusion, because)?;
+        }
+        if !locked || !unlocked {
+            let because = "a fresh random key could not be locked, and unlocked again".to_owned();
+            self.refuse_unless_left_out(Step::Exclusion, because)?;
+        }
+        let pids: Vec<i32> = seen[1..].iter().map(|backend| backend.pid).collect();
+        let full = if company.full { " (no more are let in at a time)" } else { "" };
+        let evidence =
+            format!("backends {pids:?}{full} are others, and the lock of {} refused them", ours.pid);
+        self.note(Step::Exclusion, StepOutcome::Passed, evidence);
         Ok(())
     }
 
-    /// One backend answers throughout and keeps session state. Returns the session's stamp.
-    async fn stability(&mut self, session: &mut Probe) -> Result<String, Ended> {
-        let stamp = Uuid::new_v4().simple().to_string();
-        let table = format!("tenure_{:016x}", rand::random::<u64>());
+    /// The member of the company that isn't in a transaction yet, if there is to be one.
+    async fn next<'c>(
+        &mut self,
+        company: &'c mut Company<'_>,
+        examined: usize,
+    ) -> Result<Option<&'c mut Probe>, Ended> {
+        if company.members.len() < examined && company.wants_more() {
+            company.one_more().await?;
+        }
+        Ok(company.members.get_mut(examined - 1))
+    }
+
+    /// Our session still has its backend, while others are in transactions.
+    async fn kept(&mut self, session: &mut Probe, company: &mut Company<'_>) -> Result<(), Ended> {
+        let (ours, others) = (session.facts.backend, company.members.len());
+        match company.backend_of(session).await? {
+            Some(backend) if backend == ours => Ok(()),
+            Some(backend) => {
+                let because =
+                    format!("our backend {} became {} beside {others} transactions", ours.pid, backend.pid);
+                self.refuse_unless_left_out(Step::Stability, because)
+            }
+            None => {
+                let because = format!(
+                    "our connection got no answer within {:?} beside {others} transactions, and one as soon \
+                     as they had ended: they share backends",
+                    self.timing.statement_timeout()
+                );
+                self.refuse(Step::Stability, because)
+            }
+        }
+    }
+
+    /// One backend answers throughout, and keeps what a session has. Returns the session's stamp.
+    async fn stability(&mut self, session: &mut Probe, company: &mut Company<'_>) -> Result<String, Ended> {
+        self.at = Step::Stability;
+        let ours = session.facts.backend;
+        if let Some(leftovers) = session.leftovers().await? {
+            let because =
+                format!("the session was handed to us with leftovers of somebody else: {leftovers}");
+            self.refuse_unless_left_out(Step::Stability, because)?;
+        }
+        if self.address.front_door == FrontDoor::SessionPooler {
+            let (bound, wanted) = (session.set_bounds(self.timing).await?, self.timing.ttl().as_millis());
+            if bound != Some(wanted) {
+                // Without the bound a silent leader would keep its lock for ever.
+                let because = format!("idle_session_timeout is {bound:?} ms after it was set to {wanted} ms");
+                return self.refuse(Step::Stability, because);
+            }
+        }
+        let (stamp, key) = (Uuid::new_v4().simple().to_string(), rand::random::<i64>());
         session.run(format!("select set_config('tenure.stamp', '{stamp}', false)")).await?;
-        let probed = Self::temporary_table(session, &table).await;
-        let (pid, seen) = session.identity().await?;
-        let table_evidence = match probed {
-            Ok(true) => "the temporary table was there".to_owned(),
-            Ok(false) => {
-                return self.refuse(Step::Stability, "the temporary table was not found again".to_owned());
-            }
-            // Some roles may not make temporary tables. The stamp is session state as well.
-            Err(error) if is_code(&error, "42501") => "no right to make a temporary table".to_owned(),
-            Err(error) if is_code(&error, "42P01") => {
-                return self.refuse(Step::Stability, "the temporary table was not found again".to_owned());
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let same = pid == session.facts.pid && seen.as_deref() == Some(stamp.as_str());
+        session.run(format!("select pg_try_advisory_lock({key})")).await?;
+        let table = session.temporary_table().await?;
+        let intruder = company.intruder(key).await?;
+        let unlocked = session.truth(format!("select pg_advisory_unlock({key})")).await?;
+        let (backend, seen) = session.backend().await?;
+        let stamped = seen.as_deref() == Some(stamp.as_str());
         let evidence = format!(
-            "backend {} stayed {pid}, stamp {}, {table_evidence}",
-            session.facts.pid,
-            if seen.as_deref() == Some(stamp.as_str()) { "kept" } else { "lost" },
+            "backend {} stayed {}, stamp {}, lock {}, {table}",
+            ours.pid,
+            backend.pid,
+            if stamped { "kept" } else { "lost" },
+            if unlocked && intruder.is_none() { "kept" } else { "lost" },
         );
-        if !same {
-            return self.refuse(Step::Stability, evidence);
+        if backend != ours || !stamped || !unlocked || intruder.is_some() || table == Table::Lost {
+            self.refuse_unless_left_out(Step::Stability, evidence.clone())?;
         }
         self.note(Step::Stability, StepOutcome::Passed, evidence);
         Ok(stamp)
     }
 
-    async fn temporary_table(session: &mut Probe, table: &str) -> Result<bool, sqlx::Error> {
-        session.run(format!("create temporary table {table} (probe integer)")).await?;
-        session.run(format!("insert into pg_temp.{table} values (1)")).await?;
-        let found = session.truth(format!("select count(*) = 1 from pg_temp.{table}")).await?;
-        session.run(format!("drop table pg_temp.{table}")).await?;
-        Ok(found)
-    }
-
-    /// Other connections have other backends, and our lock keeps them out.
-    async fn exclusion(
-        &mut self,
-        session: &mut Probe,
-        stamp: &str,
-        blockers: &mut [Probe],
-    ) -> Result<(), Ended> {
-        let own = session.facts.pid;
-        let mut pids = vec![own];
-        for blocker in blockers.iter_mut() {
-            blocker.run("begin").await?;
-            let (pid, seen) = blocker.identity().await?;
-            if seen.as_deref() == Some(stamp) {
-                let evidence = format!("another connection reached our backend {pid} and saw our stamp");
-                return self.refuse(Step::Exclusion, evidence);
-            }
-            if pids.contains(&pid) {
-                let evidence = format!("two connections share the backend {pid}");
-                return self.refuse(Step::Exclusion, evidence);
-            }
-            pids.push(pid);
-            self.kept(session, stamp, "while another connection was in a transaction").await?;
-        }
-        let key = rand::random::<i64>();
-        session.run("begin").await?;
-        if !session.truth(format!("select pg_try_advisory_lock({key})")).await? {
-            return self.refuse(Step::Exclusion, "a fresh random key could not be locked".to_owned());
-        }
-        let mut intruder = None;
-        for blocker in blockers.iter_mut() {
-            if blocker.truth(format!("select pg_try_advisory_lock({key})")).await? {
-                intruder = Some(blocker.facts.pid);
-                blocker.run(format!("select pg_advisory_unlock({key})")).await?;
-                break;
-            }
-        }
-        let unlocked = session.truth(format!("select pg_advisory_unlock({key})")).await?;
-        session.run("commit").await?;
-        if let Some(pid) = intruder {
-            let evidence = format!(
-                "backend {pid} was granted a lock that backend {own} held: these locks exclude nobody"
-            );
-            return self.refuse(Step::Exclusion, evidence);
-        }
-        if !unlocked {
-            return self.refuse(Step::Exclusion, "our lock was gone when it was released".to_owned());
-        }
-        self.kept(session, stamp, "after the lock was tried").await?;
-        for blocker in blockers.iter_mut() {
-            blocker.run("rollback").await?;
-        }
-        let evidence = format!("backends {pids:?} all differ, and the lock of {own} refused the others");
-        self.note(Step::Exclusion, StepOutcome::Passed, evidence);
-        Ok(())
-    }
-
-    async fn kept(&mut self, session: &mut Probe, stamp: &str, when: &str) -> Result<(), Ended> {
-        let own = session.facts.pid;
-        let (pid, seen) = session.identity().await?;
-        if pid != own || seen.as_deref() != Some(stamp) {
-            return self.refuse(Step::Exclusion, format!("our backend {own} became {pid} {when}"));
-        }
-        Ok(())
-    }
-
+    /// A primary that can be written to, and that has the bounds.
     fn role(&mut self, facts: &Facts) -> Result<(), Ended> {
+        self.at = Step::Role;
+        let what = match (facts.in_recovery, facts.read_only) {
+            (true, _) => "in recovery: a standby, not the primary",
+            (false, true) => "primary, but default_transaction_read_only is on",
+            (false, false) => "primary",
+        };
         let evidence = format!(
-            "server {}.{}, primary, timeline {}, database {}, system {}",
+            "server {}.{}, {what}, timeline {}, {}",
             facts.version / 10_000,
             facts.version % 10_000,
             facts.timeline,
-            facts.database,
-            facts.system
+            place(facts)
         );
-        if facts.version < OLDEST {
-            return self.refuse(Step::Role, evidence);
+        if facts.in_recovery || facts.read_only || facts.version < OLDEST {
+            self.refuse_unless_left_out(Step::Role, evidence.clone())?;
         }
         self.note(Step::Role, StepOutcome::Passed, evidence);
         Ok(())
@@ -266,34 +278,56 @@ impl Examiner<'_> {
         Err(Ended::Refused(step, because))
     }
 
+    fn refuse_unless_left_out(&mut self, step: Step, because: String) -> Result<(), Ended> {
+        if self.without == Some(step) { Ok(()) } else { self.refuse(step, because) }
+    }
+
     /// A step that is only advisory when the operator declared a session pooler.
     fn demand(&mut self, met: bool, step: Step, evidence: String) -> Result<(), Ended> {
         match (met, self.address.front_door) {
             (true, _) => self.note(step, StepOutcome::Passed, evidence),
             (false, FrontDoor::SessionPooler) => self.note(step, StepOutcome::Advisory, evidence),
-            (false, FrontDoor::Direct) => return self.refuse(step, evidence),
+            (false, FrontDoor::Direct) => return self.refuse_unless_left_out(step, evidence),
         }
         Ok(())
+    }
+
+    fn refused(&self, step: Step, because: String) -> Verdict {
+        let advice = advise(self.address, step, self.version.as_deref(), &because);
+        Verdict::Refused { step, because, advice }
     }
 
     /// The database failed in the middle. Some failures are themselves a proof of what it is.
     fn failed(&mut self, error: &sqlx::Error) -> Verdict {
         let problem = diagnose(error);
         let refused = match problem.kind {
-            Kind::Pooler => Some(Step::Canary),
+            // It didn't like our startup packet, or what a later step needs.
+            Kind::Pooler => Some(self.at.max(Step::Canary)),
             Kind::TooOld | Kind::ReadOnly => Some(Step::Role),
+            _ if is_code(error, UNDEFINED_FUNCTION) => Some(self.at.max(Step::Exclusion)),
             Kind::Answered | Kind::Broken(_) => None,
         };
         match refused {
             Some(step) => {
                 self.note(step, StepOutcome::Refused, problem.because.clone());
-                Verdict::Refused { step, because: problem.because, advice: advise(self.address, step) }
+                self.refused(step, problem.because)
             }
             None => Verdict::Unreachable { because: problem.because, advice: problem.advice.to_owned() },
         }
     }
 }
 
-fn is_code(error: &sqlx::Error, code: &str) -> bool {
-    error.as_database_error().and_then(sqlx::error::DatabaseError::code).is_some_and(|seen| seen == code)
+/// `PostgreSQL` has every function that the examination calls.
+const UNDEFINED_FUNCTION: &str = "42883";
+
+fn older(probe: &Probe) -> String {
+    format!(
+        "the backend is {:?} old, but connecting began only {:?} ago: it was made for somebody else",
+        probe.age, probe.elapsed
+    )
+}
+
+/// Locks are per server and per database.
+fn place(facts: &Facts) -> String {
+    format!("database {} ({}), system {}", facts.database, facts.database_oid, facts.system)
 }

@@ -5,7 +5,7 @@
 
 use crate::{FrontDoor, LeaseAddress, Timing, clock::BootClock, clock::Clock as _};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, postgres::PgRow};
-use std::{future::Future, time::Duration};
+use std::{fmt, future::Future, time::Duration};
 
 /// A connection under examination.
 pub(super) struct Probe {
@@ -22,33 +22,58 @@ pub(super) struct Probe {
 /// What the backend says of itself.
 #[derive(Debug, Clone)]
 pub(super) struct Facts {
-    pub(super) pid: i32,
-    /// Microseconds since 1970, by the server's clock.
-    pub(super) backend_start: i64,
+    pub(super) backend: Backend,
     pub(super) canary: Option<String>,
     /// `idle_session_timeout` in milliseconds; `None` when the server doesn't know it.
     pub(super) idle_session_timeout: Option<u128>,
     pub(super) version: i32,
     pub(super) version_text: String,
     pub(super) in_recovery: bool,
+    pub(super) read_only: bool,
     pub(super) timeline: String,
     pub(super) database: String,
     pub(super) database_oid: i64,
     pub(super) system: String,
 }
 
+/// One backend process. Pids are used again, together with the start they are not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Backend {
+    pub(super) pid: i32,
+    /// Microseconds since 1970, by the server's clock.
+    pub(super) start: i64,
+}
+
 const FACTS: &str = "\
 select me.pid::text,
-       (extract(epoch from me.backend_start) * 1000000)::bigint::text as backend_start,
+       (extract(epoch from me.backend_start) * 1000000)::bigint::text as start,
        (extract(epoch from clock_timestamp() - me.backend_start) * 1000000)::bigint::text as age,
        current_setting('tenure.canary', true) as canary,
        (select setting from pg_settings where name = 'idle_session_timeout') as bound,
        current_setting('server_version_num') as version_number,
        version() as version,
        pg_is_in_recovery()::text as in_recovery,
+       current_setting('transaction_read_only') as read_only,
        current_database()::text as database,
        (select oid::bigint::text from pg_database where datname = current_database()) as database_oid
 from pg_stat_get_activity(pg_backend_pid()) as me";
+
+/// Who answers now. The pid comes out of a table: some proxies answer the bare function themselves.
+const BACKEND: &str = "\
+select me.pid::text,
+       (extract(epoch from me.backend_start) * 1000000)::bigint::text as start,
+       current_setting('tenure.stamp', true) as stamp
+from pg_stat_get_activity(pg_backend_pid()) as me";
+
+/// What a session has that was just made: none of this.
+const LEFTOVERS: &str = "\
+select (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid())::text as locks,
+       (select count(*) from pg_class where relnamespace = pg_my_temp_schema())::text as tables,
+       coalesce(current_setting('tenure.stamp', true), '') as stamp";
+
+const UNDEFINED_TABLE: &str = "42P01";
+const INSUFFICIENT_PRIVILEGE: &str = "42501";
+const READ_ONLY: &str = "25006";
 
 /// A primary's timeline. Errors in recovery, so it is asked only outside of it.
 const TIMELINE: &str = "select substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
@@ -56,28 +81,21 @@ const TIMELINE: &str = "select substr(pg_walfile_name(pg_current_wal_lsn()), 1, 
 const SYSTEM: &str = "select system_identifier::text from pg_control_system()";
 
 impl Probe {
-    /// Connects, with the bounds in the startup packet unless a session pooler is declared.
+    /// Connects, with the bounds in the startup packet unless a session pooler is declared. Each answer is
+    /// waited for no longer than `limit`.
     pub(super) async fn connect(
         address: &LeaseAddress,
         timing: &Timing,
         application_name: &str,
+        limit: Duration,
     ) -> Result<Self, sqlx::Error> {
         let canary = format!("{:032x}", rand::random::<u128>());
         let mut options = address.options.clone().application_name(application_name);
         if address.front_door == FrontDoor::Direct {
             options = options.options([("tenure.canary", canary.as_str())]).options(bounds(timing));
         }
-        let limit = timing.statement_timeout();
         let attempt = BootClock.now();
-        let mut connection = bounded(limit, PgConnection::connect_with(&options)).await?;
-        if address.front_door == FrontDoor::SessionPooler {
-            let set: Vec<_> = bounds(timing)
-                .iter()
-                .map(|(name, value)| format!("set_config('{name}', '{value}', false)"))
-                .collect();
-            let set = format!("select {}", set.join(", "));
-            bounded(limit, sqlx::raw_sql(AssertSqlSafe(set)).execute(&mut connection)).await?;
-        }
+        let mut connection = bounded(limit, Box::pin(PgConnection::connect_with(&options))).await?;
         let row = bounded(limit, sqlx::raw_sql(FACTS).fetch_one(&mut connection)).await?;
         let elapsed = BootClock.now().since(attempt);
         let age = Duration::from_micros(parse(&row, "age")?);
@@ -93,30 +111,95 @@ impl Probe {
             Err(error) => return Err(error),
         };
         let facts = Facts {
-            pid: parse(&row, "pid")?,
-            backend_start: parse(&row, "backend_start")?,
+            backend: Backend { pid: parse(&row, "pid")?, start: parse(&row, "start")? },
             canary: row.try_get("canary")?,
             idle_session_timeout: row.try_get::<Option<&str>, _>("bound")?.and_then(|text| text.parse().ok()),
             version: parse(&row, "version_number")?,
             version_text: row.try_get("version")?,
             in_recovery,
+            read_only: row.try_get::<&str, _>("read_only")? == "on",
             timeline,
             database: row.try_get("database")?,
             database_oid: parse(&row, "database_oid")?,
             system,
         };
-        Ok(Self { connection, canary, age, elapsed, facts, limit })
+        Ok(Self { connection, canary, age, elapsed, facts, limit: timing.statement_timeout() })
     }
 
-    /// Pid and stamp of whatever backend answers now.
-    pub(super) async fn identity(&mut self) -> Result<(i32, Option<String>), sqlx::Error> {
-        let row = self
-            .row(
-                "select me.pid::text as pid, current_setting('tenure.stamp', true) as stamp \
-                 from pg_stat_get_activity(pg_backend_pid()) as me",
-            )
-            .await?;
-        Ok((parse(&row, "pid")?, row.try_get("stamp")?))
+    /// The backend that answers now, and the stamp of its session.
+    pub(super) async fn backend(&mut self) -> Result<(Backend, Option<String>), sqlx::Error> {
+        let row = self.row(BACKEND).await?;
+        Ok((Backend { pid: parse(&row, "pid")?, start: parse(&row, "start")? }, row.try_get("stamp")?))
+    }
+
+    /// [`backend`](Self::backend), when others may be in the way: if no answer comes, `free` lets them go,
+    /// and it is waited for once more.
+    pub(super) async fn backend_beside(
+        &mut self,
+        free: impl Future<Output = ()>,
+    ) -> Result<Answer<Backend>, sqlx::Error> {
+        let limit = std::mem::replace(&mut self.limit, Duration::MAX);
+        let answer = hindered(limit, self.backend(), free).await;
+        self.limit = limit;
+        Ok(match answer? {
+            Answer::AtOnce((backend, _)) => Answer::AtOnce(backend),
+            Answer::OnceFree((backend, _)) => Answer::OnceFree(backend),
+        })
+    }
+
+    /// Begins a transaction, in which this connection keeps its backend even through a pooler. Its bounds
+    /// end with it; it may be idle for as long as others are waited for.
+    pub(super) async fn begin(&mut self) -> Result<(), sqlx::Error> {
+        let (limit, idle) = (self.limit.as_millis(), self.limit.as_millis() * 4);
+        self.run(format!(
+            "begin; set local statement_timeout = {limit}; \
+             set local idle_in_transaction_session_timeout = {idle}"
+        ))
+        .await
+    }
+
+    /// What somebody else left in the session that was handed to us; `None` when nothing.
+    pub(super) async fn leftovers(&mut self) -> Result<Option<String>, sqlx::Error> {
+        let row = self.row(LEFTOVERS).await?;
+        let (locks, tables): (u64, u64) = (parse(&row, "locks")?, parse(&row, "tables")?);
+        let stamp = if row.try_get::<&str, _>("stamp")?.is_empty() { "no" } else { "a" };
+        Ok((locks > 0 || tables > 0 || stamp == "a")
+            .then(|| format!("{locks} advisory locks, {tables} temporary relations, {stamp} stamp")))
+    }
+
+    /// The classical probe: a temporary table, made, filled, read and dropped, each in its own transaction.
+    pub(super) async fn temporary_table(&mut self) -> Result<Table, sqlx::Error> {
+        let table = format!("tenure_{:016x}", rand::random::<u64>());
+        match self.make_table(&table).await {
+            Ok(true) => Ok(Table::Kept),
+            Ok(false) => Ok(Table::Lost),
+            Err(error) if is_code(&error, UNDEFINED_TABLE) => Ok(Table::Lost),
+            // Some roles may not make temporary tables, and nobody may on a standby. There is other
+            // session state to look at.
+            Err(error) if is_code(&error, INSUFFICIENT_PRIVILEGE) || is_code(&error, READ_ONLY) => {
+                Ok(Table::NotAllowed)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn make_table(&mut self, table: &str) -> Result<bool, sqlx::Error> {
+        self.run(format!("create temporary table {table} (probe integer)")).await?;
+        self.run(format!("insert into pg_temp.{table} values (1)")).await?;
+        let found = self.truth(format!("select count(*) = 1 from pg_temp.{table}")).await?;
+        self.run(format!("drop table pg_temp.{table}")).await?;
+        Ok(found)
+    }
+
+    /// Sets the bounds for the session, where the startup packet didn't carry them, and reads one back.
+    pub(super) async fn set_bounds(&mut self, timing: &Timing) -> Result<Option<u128>, sqlx::Error> {
+        let set: Vec<_> = bounds(timing)
+            .iter()
+            .map(|(name, value)| format!("set_config('{name}', '{value}', false)"))
+            .collect();
+        self.run(format!("select {}", set.join(", "))).await?;
+        let row = self.row("select setting from pg_settings where name = 'idle_session_timeout'").await?;
+        Ok(row.try_get::<&str, _>(0)?.parse().ok())
     }
 
     /// One statement without a result.
@@ -126,7 +209,7 @@ impl Probe {
     }
 
     /// One row.
-    pub(super) async fn row(&mut self, sql: impl Into<String>) -> Result<PgRow, sqlx::Error> {
+    async fn row(&mut self, sql: impl Into<String>) -> Result<PgRow, sqlx::Error> {
         let statement = sqlx::raw_sql(AssertSqlSafe(sql.into())).fetch_one(&mut self.connection);
         bounded(self.limit, statement).await
     }
@@ -141,6 +224,45 @@ impl Probe {
         let Self { connection, limit, .. } = self;
         let _closed_or_dropped = bounded(limit, connection.close()).await;
     }
+}
+
+/// What became of a temporary table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Table {
+    Kept,
+    Lost,
+    NotAllowed,
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Table::Kept => "temporary table kept",
+            Table::Lost => "temporary table lost",
+            Table::NotAllowed => "no temporary table is allowed here",
+        })
+    }
+}
+
+/// An answer, and whether it needed others to go.
+pub(super) enum Answer<T> {
+    AtOnce(T),
+    OnceFree(T),
+}
+
+/// Waits for `work` no longer than `limit`; then lets go by `free` what may be in its way, and waits again.
+pub(super) async fn hindered<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, sqlx::Error>>,
+    free: impl Future<Output = ()>,
+) -> Result<Answer<T>, sqlx::Error> {
+    // Boxed: connecting makes a large future.
+    let mut work = Box::pin(work);
+    if let Ok(done) = tokio::time::timeout(limit, &mut work).await {
+        return done.map(Answer::AtOnce);
+    }
+    free.await;
+    bounded(limit, work).await.map(Answer::OnceFree)
 }
 
 /// The session's bounds: after ttl of silence, whatever the cause, the server frees the locks by itself.
@@ -170,6 +292,10 @@ async fn bounded<T>(
         let text = format!("no answer within {limit:?}");
         Err(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text)))
     })
+}
+
+pub(super) fn is_code(error: &sqlx::Error, code: &str) -> bool {
+    error.as_database_error().and_then(sqlx::error::DatabaseError::code).is_some_and(|seen| seen == code)
 }
 
 fn parse<T: std::str::FromStr>(row: &PgRow, column: &str) -> Result<T, sqlx::Error>

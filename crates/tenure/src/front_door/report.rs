@@ -13,18 +13,18 @@ pub enum Step {
     Canary,
     /// The backend isn't older than our attempt to connect, twice in a row.
     Age,
-    /// The same backend answers throughout.
-    Stability,
     /// Other connections reach other backends and are kept out by our lock.
     Exclusion,
-    /// The server is a primary of a version that has the bounds.
+    /// The same backend answers throughout, and keeps what the session has.
+    Stability,
+    /// The server is a writable primary of a version that has the bounds.
     Role,
 }
 
 impl Step {
     /// All steps in order.
     pub const ALL: [Step; 6] =
-        [Step::Connect, Step::Canary, Step::Age, Step::Stability, Step::Exclusion, Step::Role];
+        [Step::Connect, Step::Canary, Step::Age, Step::Exclusion, Step::Stability, Step::Role];
 
     /// The word in logs and in `--json` output.
     pub const fn as_str(self) -> &'static str {
@@ -32,8 +32,8 @@ impl Step {
             Step::Connect => "connect",
             Step::Canary => "canary",
             Step::Age => "age",
-            Step::Stability => "stability",
             Step::Exclusion => "exclusion",
+            Step::Stability => "stability",
             Step::Role => "role",
         }
     }
@@ -44,11 +44,49 @@ impl Step {
             Step::Connect => "something that speaks PostgreSQL's protocol answers and lets us in",
             Step::Canary => "our startup packet, with the bounds in it, reached the backend that answers",
             Step::Age => "the backend was made for this connection, not taken from a pool",
-            Step::Stability => {
-                "statements of this connection all reach one backend, which keeps its session state"
+            Step::Exclusion => {
+                "other connections have other backends in the same database, and our advisory lock keeps \
+                 them out"
             }
-            Step::Exclusion => "other connections have other backends, and our advisory lock keeps them out",
-            Step::Role => "it is a primary, new enough to end a silent session by itself",
+            Step::Stability => {
+                "statements of this connection all reach one backend, which was clean and keeps its session \
+                 state"
+            }
+            Step::Role => "it is a writable primary, new enough to end a silent session by itself",
+        }
+    }
+
+    /// What can be wrong with a door that passes this step alone.
+    pub const fn misses(self) -> &'static str {
+        match self {
+            Step::Connect => "everything that answers",
+            Step::Canary => "a pooler that repeats unknown startup options by SET",
+            Step::Age => "a pool that opens a new backend for each client or transaction",
+            Step::Exclusion => "a session that moves later, when no other transaction pushes it",
+            Step::Stability => {
+                "a pool that is idle, or moves a session after a time; each heartbeat looks again"
+            }
+            Step::Role => "a primary that is demoted later; each heartbeat looks again",
+        }
+    }
+
+    /// Which good door this step refuses.
+    pub const fn refuses_wrongly(self) -> &'static str {
+        match self {
+            Step::Connect | Step::Role => "none",
+            Step::Canary | Step::Age => "a pooler in session mode, until it is declared",
+            Step::Exclusion => "one that lets in a single connection, where nobody could stand by",
+            Step::Stability => "a session pooler that doesn't clean a backend before it hands it on",
+        }
+    }
+
+    /// What the step costs: connections and round trips on a door that passes.
+    pub const fn costs(self) -> &'static str {
+        match self {
+            Step::Connect | Step::Age => "1 connection, 3 round trips",
+            Step::Canary | Step::Role => "nothing: it is read with the first answer",
+            Step::Exclusion => "2 connections, 23 round trips",
+            Step::Stability => "13 round trips",
         }
     }
 }

@@ -31,7 +31,7 @@ impl LeaseDatabase for PgLeaseDatabase {
     type Session = PgSession;
 
     async fn open(&self) -> Result<PgSession, Verdict> {
-        let (examination, opened) = front_door::open(&self.address, &self.timing, self.instance).await;
+        let (examination, opened) = front_door::open(&self.address, &self.timing, self.instance, None).await;
         telemetry::front_door(&examination);
         match opened {
             Some((connection, identity)) => {

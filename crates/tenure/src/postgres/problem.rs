@@ -16,7 +16,7 @@ pub(crate) struct Problem {
 /// The kinds of failures that the engine treats differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A pooler refused our startup packet.
+    /// A pooler refused our startup packet, or what its mode doesn't allow.
     Pooler,
     /// The server doesn't know `idle_session_timeout`: older than 14.
     TooOld,
@@ -48,9 +48,6 @@ pub(crate) fn diagnose(error: &sqlx::Error) -> Problem {
 }
 
 fn by_code(code: &str, message: &str) -> (Kind, &'static str) {
-    if message.contains("unsupported startup parameter") {
-        return (Kind::Pooler, POOLER);
-    }
     if message.contains("idle_session_timeout") && code == "42704" {
         return (Kind::TooOld, "PostgreSQL 14 or newer is needed: older servers can't end a silent session");
     }
@@ -88,7 +85,8 @@ fn by_code(code: &str, message: &str) -> (Kind, &'static str) {
             Kind::Answered,
             "a fenced transaction of the last leader is still open; it ends by itself, and the try is repeated",
         ),
-        "08P01" => (Kind::Answered, POOLER),
+        // PostgreSQL itself says so only to a client that breaks the protocol, and sqlx doesn't.
+        "08P01" => (Kind::Pooler, POOLER),
         _ => (Kind::Answered, "look the SQLSTATE up in PostgreSQL's manual, appendix A"),
     }
 }
@@ -141,6 +139,7 @@ mod tests {
             ("25006", "read-only transaction", Kind::ReadOnly, "primary"),
             ("55P03", "lock timeout", Kind::Answered, "last leader"),
             ("08P01", "unsupported startup parameter: options", Kind::Pooler, "pooler"),
+            ("08P01", "transaction blocks not allowed in statement pooling mode", Kind::Pooler, "pooler"),
             ("42704", "unrecognized configuration parameter \"idle_session_timeout\"", Kind::TooOld, "14"),
         ] {
             let (seen, advice) = by_code(code, message);
