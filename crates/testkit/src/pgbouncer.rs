@@ -55,8 +55,13 @@ pub struct PgBouncer {
 impl PgBouncer {
     /// A transaction pooler of 10 connections with stock settings, in front of `server`.
     pub fn builder(server: &TestServer) -> PgBouncerBuilder {
+        Self::builder_for_port(server.port())
+    }
+
+    /// The same in front of whatever server listens on this port of 127.0.0.1.
+    pub fn builder_for_port(server_port: u16) -> PgBouncerBuilder {
         PgBouncerBuilder {
-            server_port: server.port(),
+            server_port,
             mode: PoolMode::Transaction,
             pool_size: 10,
             ignore: String::new(),
@@ -72,6 +77,11 @@ impl PgBouncer {
     /// URL of another database through the pooler.
     pub fn url_of(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Its process id.

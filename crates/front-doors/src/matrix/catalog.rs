@@ -1,0 +1,183 @@
+//! Every row of the matrix.
+
+use super::{
+    door::Door,
+    row::{Expected, Row, State},
+    underway::Change,
+};
+use crate::{Behavior, Options, Quirk, Sharing};
+use tenure::{FrontDoor, front_door::Step};
+use tenure_testkit::PoolMode;
+
+/// All rows, in the order of the table.
+pub fn rows() -> Vec<Row> {
+    let mut rows = servers();
+    rows.extend(tunnels());
+    rows.extend(proxies());
+    rows.extend(changes());
+    rows.extend(pgbouncers());
+    rows
+}
+
+fn row(name: &'static str, variant: impl Into<String>, door: Door, expected: Expected) -> Row {
+    let (declared, state) = (FrontDoor::Direct, State::Cold);
+    Row { name, variant: variant.into(), door, state, declared, expected, only: None }
+}
+
+impl Row {
+    fn state(mut self, state: State) -> Self {
+        self.state = state;
+        self
+    }
+
+    fn declared(mut self) -> Self {
+        self.declared = FrontDoor::SessionPooler;
+        self
+    }
+
+    fn only(mut self, step: Step) -> Self {
+        self.only = Some(step);
+        self
+    }
+}
+
+fn servers() -> Vec<Row> {
+    use Expected::{Accepted, Refused, Unreachable};
+    vec![
+        row("PostgreSQL", "primary", Door::Server, Accepted),
+        row("PostgreSQL", "primary", Door::Server, Accepted).declared(),
+        row("PostgreSQL", "primary", Door::Server, Accepted).state(State::Busy),
+        row("PostgreSQL", "primary", Door::Server, Accepted).state(State::Polluted),
+        row("PostgreSQL", "hot standby", Door::Standby, Refused).only(Step::Role),
+        row("PostgreSQL", "hot standby", Door::Standby, Refused).declared(),
+        row("PostgreSQL", "promoted standby", Door::Promoted, Accepted),
+        row("PostgreSQL", "transactions read-only", Door::ReadOnly, Refused).only(Step::Role),
+        row("advisory locks are stubs", "always true", Door::StubLocks, Refused).only(Step::Exclusion),
+        row("advisory locks are stubs", "always true", Door::StubLocks, Refused).declared(),
+        row("no advisory locks", "the function doesn't exist", Door::NoLocks, Refused),
+        row("nothing", "a port where nobody listens", Door::Nobody, Unreachable),
+    ]
+}
+
+fn tunnels() -> Vec<Row> {
+    use Expected::{Accepted, Refused};
+    vec![
+        row("tunnel", "plain TCP", Door::Tunnel, Accepted),
+        row("tunnel", "plain TCP", Door::Tunnel, Accepted).state(State::Busy),
+        row("tunnel", "ends TLS", Door::TlsTunnel, Accepted),
+        row("balancer", "each connection to the next of two servers", Door::TwoServers, Refused),
+        row("balancer", "each connection to the next of two servers", Door::TwoServers, Refused).declared(),
+    ]
+}
+
+fn proxies() -> Vec<Row> {
+    use Expected::{Accepted, Refused};
+    let proxy = |variant: &str, behavior: Behavior, expected| {
+        row("imitated proxy", variant, Door::Proxy(behavior), expected)
+    };
+    let passes = Behavior::default();
+    let session = Behavior { sharing: Sharing::Session { reuse: true }, ..passes };
+    let pooled = Behavior { sharing: Sharing::Transaction { reuse: true }, ..passes };
+    let fresh = Behavior { sharing: Sharing::Transaction { reuse: false }, ..passes };
+    let set = |behavior: Behavior| Behavior { options: Options::Set, ..behavior };
+    let known = |behavior: Behavior| Behavior { options: Options::SetIfKnown, ..behavior };
+    let dropped = |behavior: Behavior| Behavior { options: Options::Dropped, ..behavior };
+    let pins = |word, reuse| Behavior { sharing: Sharing::UntilStatement { word, reuse }, ..passes };
+    let quirk = |quirk, behavior: Behavior| Behavior { quirk: Some(quirk), ..behavior };
+    let one = Behavior { sharing: Sharing::OneForAll, ..passes };
+    let mut rows = vec![
+        proxy("a backend for each client", passes, Accepted),
+        proxy("a backend for each client", passes, Accepted).declared(),
+        proxy("a backend for each client, no key data", quirk(Quirk::HidesKeyData, passes), Accepted),
+        proxy("a backend for each client, options by SET", set(passes), Accepted),
+        proxy("session pool, cold, known options by SET", known(session), Refused).only(Step::Canary),
+        proxy("session pool, cold, known options by SET", known(session), Accepted).declared(),
+        proxy("session pool, options by SET", set(session), Refused).state(State::Idle).only(Step::Age),
+        proxy("session pool, options by SET", set(session), Accepted).state(State::Idle).declared(),
+        proxy("session pool, options dropped", dropped(session), Refused).state(State::Idle),
+        proxy("session pool, options dropped", dropped(session), Accepted).state(State::Idle).declared(),
+        proxy("a backend for each transaction", fresh, Refused).only(Step::Stability),
+        proxy("a backend for each transaction", fresh, Refused).declared(),
+        proxy(
+            "every second connection to another database",
+            quirk(Quirk::AlternatesDatabase, passes),
+            Refused,
+        ),
+        proxy("moves a session after 10 transactions", quirk(Quirk::MovesAfter(10), passes), Refused),
+        proxy("moves a session after 3 transactions", quirk(Quirk::MovesAfter(3), passes), Refused),
+        proxy("an old server: no idle_session_timeout", quirk(Quirk::IsTooOld, passes), Refused),
+        proxy("an old server: no idle_session_timeout", quirk(Quirk::IsTooOld, passes), Refused).declared(),
+    ];
+    for (variant, behavior) in [
+        ("transaction pool, options by SET", set(pooled)),
+        ("transaction pool, options dropped", dropped(pooled)),
+        ("transaction pool, answers the pid itself", quirk(Quirk::AnswersPid, set(pooled))),
+        ("transaction pool, pins at an advisory lock, options by SET", set(pins("advisory", true))),
+        ("a backend for each transaction, pins at an advisory lock", pins("advisory", false)),
+        ("a backend for each transaction, pins at set_config", pins("set_config", false)),
+        ("one session for all", one),
+        ("one session for all, options by SET", set(one)),
+    ] {
+        for state in [State::Cold, State::Idle, State::Busy, State::Polluted] {
+            rows.push(proxy(variant, behavior, Refused).state(state));
+            rows.push(proxy(variant, behavior, Refused).state(state).declared());
+        }
+    }
+    rows
+}
+
+fn changes() -> Vec<Row> {
+    let changing = |name, variant: &str, door, change| {
+        row(name, variant, door, Expected::Refused).state(State::Underway(change))
+    };
+    let proxy = |quirk| Door::Proxy(Behavior { quirk: Some(quirk), ..Behavior::default() });
+    vec![
+        changing(
+            "imitated proxy",
+            "outlives the backend",
+            proxy(Quirk::OutlivesBackend),
+            Change::BackendEnds,
+        ),
+        changing("imitated proxy", "moves a session", proxy(Quirk::MovesAfter(40)), Change::Time),
+        changing("PostgreSQL", "primary", Door::Server, Change::BackendEnds),
+        changing("tunnel", "plain TCP", Door::Tunnel, Change::PoolerInserted),
+        changing("PostgreSQL", "promoted standby", Door::Promoted, Change::Demoted),
+    ]
+}
+
+fn pgbouncers() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for mode in [PoolMode::Transaction, PoolMode::Statement, PoolMode::Session] {
+        for size in [1, 2, 3, 10] {
+            for round_robin in [false, true] {
+                for tolerant in [false, true] {
+                    for state in [State::Idle, State::Busy, State::Polluted] {
+                        rows.extend(pgbouncer(mode, size, round_robin, tolerant, state));
+                    }
+                }
+            }
+        }
+    }
+    rows
+}
+
+/// As it is, and declared where that makes a difference: then no startup options are sent.
+fn pgbouncer(mode: PoolMode, size: u32, round_robin: bool, tolerant: bool, state: State) -> Vec<Row> {
+    let word = match mode {
+        PoolMode::Transaction => "transaction",
+        PoolMode::Statement => "statement",
+        PoolMode::Session => "session",
+    };
+    let turn = if round_robin { ", round robin" } else { "" };
+    let options = if tolerant { ", options ignored" } else { "" };
+    let door = Door::PgBouncer { mode, size, round_robin, tolerant };
+    let variant = format!("{word} mode, {size} backends{turn}{options}");
+    let mut rows = vec![row("PgBouncer 1.18", &*variant, door, Expected::Refused).state(state)];
+    if !tolerant {
+        // With one backend there is no second session, and nobody could stand by.
+        let sessions = mode == PoolMode::Session && size > 1;
+        let expected = if sessions { Expected::Accepted } else { Expected::Refused };
+        rows.push(row("PgBouncer 1.18", variant, door, expected).state(state).declared());
+    }
+    rows
+}

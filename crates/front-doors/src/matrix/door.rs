@@ -1,0 +1,183 @@
+//! How each front door is made.
+
+use crate::{Behavior, Proxy, Tunnel};
+use sqlx::{Connection as _, PgConnection};
+use std::{
+    any::Any,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+use tenure_testkit::{PgBouncer, PoolMode, TestServer};
+
+/// What answers on the lease address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    /// The server itself.
+    Server,
+    /// A server that streams from another one.
+    Standby,
+    /// A standby that was promoted.
+    Promoted,
+    /// A primary whose database begins transactions read-only.
+    ReadOnly,
+    /// A server whose advisory-lock functions always say yes.
+    StubLocks,
+    /// A server that has no advisory locks.
+    NoLocks,
+    /// Nothing listens there.
+    Nobody,
+    /// A tunnel that passes bytes on.
+    Tunnel,
+    /// A tunnel that ends TLS.
+    TlsTunnel,
+    /// A balancer that sends each connection to the next of two servers.
+    TwoServers,
+    /// A proxy that speaks the protocol.
+    Proxy(Behavior),
+    /// PgBouncer.
+    PgBouncer {
+        /// When it takes a backend back.
+        mode: PoolMode,
+        /// How many backends it has.
+        size: u32,
+        /// `server_round_robin`.
+        round_robin: bool,
+        /// Whether unknown startup options are ignored, instead of refused.
+        tolerant: bool,
+    },
+}
+
+/// What rows that run one after the other share.
+#[derive(Debug)]
+pub struct Lane {
+    server: TestServer,
+    own_databases: AtomicUsize,
+}
+
+impl Lane {
+    /// A lane with a server of its own.
+    pub fn start() -> Self {
+        Self { server: TestServer::start(), own_databases: AtomicUsize::new(0) }
+    }
+
+    /// A database that no other row sees, for doors that change it.
+    async fn own_database(&self) -> String {
+        let name = format!("own{}", self.own_databases.fetch_add(1, Ordering::Relaxed));
+        self.server.create_database(&name).await;
+        name
+    }
+}
+
+/// A door that stands open. What it needs ends on drop.
+pub struct Open {
+    /// The lease address.
+    pub url: String,
+    /// The address of the server itself, to look behind the door.
+    pub direct: String,
+    /// Whether backends outlive their clients.
+    pub pooled: bool,
+    /// The tunnel, when there is one to be moved.
+    pub(super) tunnel: Option<Tunnel>,
+    /// The proxy, when there is one.
+    pub(super) proxy: Option<Proxy>,
+    /// The server, when it is this door's alone.
+    pub(super) server: Option<TestServer>,
+    /// What only has to go on.
+    kept: Vec<Box<dyn Any + Send>>,
+}
+
+const STUBS: &str = "\
+create or replace function pg_catalog.pg_try_advisory_lock(bigint) returns boolean language sql as 'select true';
+create or replace function pg_catalog.pg_advisory_unlock(bigint) returns boolean language sql as 'select true'";
+const NO_LOCKS: &str = "alter function pg_catalog.pg_try_advisory_lock(bigint) rename to another_name";
+
+impl Door {
+    /// Makes it.
+    ///
+    /// # Panics
+    ///
+    /// When something it needs isn't there.
+    pub async fn open(self, lane: &Lane) -> Open {
+        let database = match self {
+            Door::ReadOnly | Door::StubLocks | Door::NoLocks => lane.own_database().await,
+            _ => "postgres".to_owned(),
+        };
+        let server = &lane.server;
+        let direct = server.url_of(&database);
+        let mut open = Open {
+            url: direct.clone(),
+            direct,
+            pooled: false,
+            tunnel: None,
+            proxy: None,
+            server: None,
+            kept: Vec::new(),
+        };
+        match self {
+            Door::Server => {}
+            Door::Nobody => {
+                open.url = format!("postgres://postgres@127.0.0.1:{}/x", tenure_testkit::free_port());
+            }
+            Door::StubLocks => run(&open.direct, STUBS).await,
+            Door::NoLocks => run(&open.direct, NO_LOCKS).await,
+            Door::ReadOnly => {
+                run(
+                    &open.direct,
+                    &format!("alter database {database} set default_transaction_read_only = on"),
+                )
+                .await;
+            }
+            Door::Standby | Door::Promoted => {
+                let standby = server.start_standby();
+                if self == Door::Promoted {
+                    standby.promote();
+                }
+                open.url = standby.url();
+                open.direct = open.url.clone();
+                open.server = Some(standby);
+            }
+            Door::Tunnel => {
+                let tunnel = Tunnel::plain(server.port()).await;
+                open.url = tunnel.url_of(&database);
+                open.tunnel = Some(tunnel);
+            }
+            Door::TlsTunnel => {
+                let tunnel = Tunnel::ending_tls(server.port()).await;
+                open.url = tunnel.url_of(&database).replace("sslmode=disable", "sslmode=require");
+                open.tunnel = Some(tunnel);
+            }
+            Door::TwoServers => {
+                let other = TestServer::start();
+                let tunnel = Tunnel::in_turn(&[server.port(), other.port()]).await;
+                open.url = tunnel.url_of(&database);
+                open.tunnel = Some(tunnel);
+                open.server = Some(other);
+            }
+            Door::Proxy(behavior) => {
+                let proxy = Proxy::start(behavior, server.port()).await;
+                open.url = proxy.url_of(&database);
+                open.pooled = behavior.reuses();
+                open.proxy = Some(proxy);
+            }
+            Door::PgBouncer { mode, size, round_robin, tolerant } => {
+                let ignored = if tolerant { "extra_float_digits,options" } else { "" };
+                let bouncer = PgBouncer::builder(server)
+                    .mode(mode)
+                    .pool_size(size)
+                    .round_robin(round_robin)
+                    .ignore_startup_parameters(ignored)
+                    .start()
+                    .await;
+                open.url = bouncer.url_of(&database);
+                open.pooled = true;
+                open.kept.push(Box::new(bouncer));
+            }
+        }
+        open
+    }
+}
+
+pub(super) async fn run(url: &str, sql: &str) {
+    let mut connection = PgConnection::connect(url).await.expect("the server answers");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned())).execute(&mut connection).await.expect("it agrees");
+    connection.close().await.expect("the session ends");
+}
