@@ -139,6 +139,7 @@ fn changes() -> Vec<Row> {
             Change::BackendEnds,
         ),
         changing("imitated proxy", "moves a session", proxy(Quirk::MovesAfter(40)), Change::Time),
+        changing("imitated proxy", "becomes a transaction pool", proxy(Quirk::PoolsAfter(40)), Change::Crowd),
         changing("PostgreSQL", "primary", Door::Server, Change::BackendEnds),
         changing("tunnel", "plain TCP", Door::Tunnel, Change::PoolerInserted),
         changing("PostgreSQL", "promoted standby", Door::Promoted, Change::Demoted),

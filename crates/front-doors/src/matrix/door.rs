@@ -1,7 +1,7 @@
 //! How each front door is made.
 
 use crate::{Behavior, Proxy, Tunnel};
-use sqlx::{Connection as _, PgConnection};
+use sqlx::{Connection as _, PgConnection, postgres::PgConnectOptions};
 use std::{
     any::Any,
     sync::atomic::{AtomicUsize, Ordering},
@@ -83,6 +83,17 @@ pub struct Open {
     pub(super) server: Option<TestServer>,
     /// What only has to go on.
     kept: Vec<Box<dyn Any + Send>>,
+}
+
+impl Open {
+    /// The door's port on 127.0.0.1.
+    ///
+    /// # Panics
+    ///
+    /// Never: the address is one of ours.
+    pub fn port(&self) -> u16 {
+        self.url.parse::<PgConnectOptions>().expect("a URL").get_port()
+    }
 }
 
 const STUBS: &str = "\

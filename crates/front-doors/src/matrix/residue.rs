@@ -33,16 +33,20 @@ where coalesce(current_setting('tenure.stamp', true), '') <> ''";
 
 /// What is there now: locks and tables of the whole database, settings of the backends behind the door.
 pub async fn residue(open: &Open) -> Residue {
-    let mut found = Residue::new();
-    let mut direct = PgConnection::connect(&open.direct).await.expect("the server answers");
-    let rows: Vec<String> =
-        sqlx::query_scalar(LOCKS_AND_TABLES).fetch_all(&mut direct).await.expect("the server answers");
-    found.extend(rows);
-    direct.close().await.expect("the session ends");
+    let mut found = outside(open).await;
     if open.pooled {
         found.extend(settings(&open.url).await);
     }
     found
+}
+
+/// The part that is seen without going through the door: locks and tables.
+pub(super) async fn outside(open: &Open) -> Residue {
+    let mut direct = PgConnection::connect(&open.direct).await.expect("the server answers");
+    let rows: Vec<String> =
+        sqlx::query_scalar(LOCKS_AND_TABLES).fetch_all(&mut direct).await.expect("the server answers");
+    direct.close().await.expect("the session ends");
+    rows.into_iter().collect()
 }
 
 /// What has come since `before`, once that is nothing or doesn't go away.

@@ -120,10 +120,14 @@ impl Row {
         if self.state == State::Polluted {
             make_dirty(&open).await;
         }
-        let before = residue::residue(&open).await;
-        if self.state != State::Cold {
+        let before = if self.state == State::Cold {
+            // Nobody has been there yet, and looking behind the door would be the first visit.
+            residue::outside(&open).await
+        } else {
+            let before = residue::residue(&open).await;
             warm_up(&open).await;
-        }
+            before
+        };
         let traffic = (self.state == State::Busy).then(|| Traffic::start(&open));
         let address = LeaseAddress::parse(&open.url, self.declared).expect("a URL");
         let began = Instant::now();

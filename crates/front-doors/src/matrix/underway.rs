@@ -4,6 +4,7 @@ use super::{
     door::{Open, run as run_sql},
     residue::Residue,
     row::{Expected, Outcome},
+    traffic::Traffic,
 };
 use std::{fmt, time::Duration};
 use tenure::{
@@ -27,6 +28,8 @@ where application_name like 'tenure lease %' and datname = current_database()";
 pub enum Change {
     /// Nothing from outside: the door itself moves the session after a while.
     Time,
+    /// Other clients come.
+    Crowd,
     /// The backend of the lease session is ended; the door may hide it.
     BackendEnds,
     /// The address leads to a pooler from now on, and the session ends.
@@ -39,6 +42,7 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Change::Time => "after a while",
+            Change::Crowd => "others come",
             Change::BackendEnds => "its backend ends",
             Change::PoolerInserted => "a pooler is inserted",
             Change::Demoted => "the primary is demoted",
@@ -80,6 +84,12 @@ pub(super) async fn run(change: Change, declared: FrontDoor, mut open: Open) -> 
     let (verdict, decided, because) = match change {
         Change::Time => {
             eventually(LONG, lost).await;
+            (Expected::Refused, "heartbeat".to_owned(), String::new())
+        }
+        Change::Crowd => {
+            let traffic = Traffic::start(&open);
+            eventually(LONG, lost).await;
+            traffic.stop().await;
             (Expected::Refused, "heartbeat".to_owned(), String::new())
         }
         Change::BackendEnds => {

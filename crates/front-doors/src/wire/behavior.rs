@@ -50,6 +50,9 @@ pub enum Quirk {
     OutlivesBackend,
     /// After so many transactions of a client, its connection is moved to a new backend.
     MovesAfter(usize),
+    /// A client has one backend for so many transactions; after that it has one for each transaction, out
+    /// of a pool.
+    PoolsAfter(usize),
     /// It refuses the setting `idle_session_timeout`, as PostgreSQL before 14 does.
     IsTooOld,
     /// It brings every second connection to the database `template1`.
@@ -76,6 +79,9 @@ impl Default for Behavior {
 impl Behavior {
     /// Whether a backend may outlive its client.
     pub fn reuses(&self) -> bool {
+        if matches!(self.quirk, Some(Quirk::PoolsAfter(_))) {
+            return true;
+        }
         match self.sharing {
             Sharing::Session { reuse }
             | Sharing::Transaction { reuse }

@@ -201,6 +201,12 @@ impl Client {
     /// Lets the backend go, if this is the moment.
     fn give_back(&mut self) {
         let idle = self.taken.as_ref().is_some_and(|taken| taken.backend.idle);
+        if let Some(Quirk::PoolsAfter(limit)) = self.house.behavior.quirk
+            && self.transactions >= limit
+            && idle
+        {
+            return self.return_it();
+        }
         match self.house.behavior.sharing {
             Sharing::OneForAll => self.return_it(),
             Sharing::Transaction { reuse } | Sharing::UntilStatement { reuse, .. }
