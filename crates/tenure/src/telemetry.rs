@@ -4,7 +4,7 @@ use crate::{
     EndReason, Role, Term,
     front_door::{Examination, Verdict},
     gate::{Gate, Outcome},
-    lease::WorkOutcome,
+    lease::{LockHolder, WorkOutcome},
 };
 use std::time::Duration;
 
@@ -99,6 +99,13 @@ pub(crate) fn session_lost(reason: EndReason, detail: &str) {
 /// `lease.refused`: another key for the role, another role for the key, or a shared backend.
 pub(crate) fn refused(role: Role, reason: &str) {
     tracing::error!(event = "lease.refused", role = role.name(), key = role.key(), reason);
+}
+
+/// `lease.blocked`: something that isn't Tenure holds the role's key, so nobody leads.
+pub(crate) fn blocked(role: Role, stranger: &LockHolder) {
+    let (role, key, pid) = (role.name(), role.key(), stranger.pid);
+    let (reason, advice) = (stranger.to_string(), stranger.advice());
+    tracing::error!(event = "lease.blocked", role, key, pid, reason, advice);
 }
 
 /// `lease.error`: trying failed; it says nothing about who leads.

@@ -314,8 +314,14 @@ async fn a_stranger_on_a_key_is_named_and_never_displaced() {
         .unwrap();
     let mut replica = run(&[], &[("DATABASE_URL", &url)]);
     replica.wait_for("worker.started", "scheduler").await;
-    let (_, text, _) = command(&["doctor"], &[("DATABASE_URL", &url)]).await;
-    assert!(text.contains("backup") && text.contains("not Tenure"), "{text}");
+    let said = replica.wait_for("lease.blocked", "poller").await;
+    assert!(said.text("reason").contains("backup"), "{said:?}");
+    assert!(said.text("advice").contains("pg_terminate_backend"), "{said:?}");
+    for what in ["doctor", "status"] {
+        let (_, text, _) = command(&[what], &[("DATABASE_URL", &url)]).await;
+        assert!(text.contains("backup") && text.contains("not Tenure"), "{text}");
+        assert!(text.contains("idle since") && text.contains("pg_terminate_backend"), "{text}");
+    }
     assert!(replica.events_named("lease.acquired").iter().all(|event| event.role() != "poller"));
     sqlx::query("select pg_advisory_unlock(1840000001)").execute(&mut *stranger).await.unwrap();
     replica.wait_for("worker.started", "poller").await;

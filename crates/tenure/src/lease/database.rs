@@ -1,6 +1,6 @@
 //! What the engine needs of a database: narrow enough that its policy runs on paused time without one.
 
-use super::EndReason;
+use super::{EndReason, LockHolder};
 use crate::{Epoch, Role, front_door::Verdict};
 use async_trait::async_trait;
 use std::{future::Future, pin::Pin};
@@ -39,6 +39,9 @@ pub(crate) trait LeaseSession: Send {
     /// Proves that this is still the session that was opened and that it holds exactly `held`, and tells
     /// which of `wanted` nobody holds. Writes nothing.
     async fn pulse(&mut self, held: &[i64], wanted: &[i64]) -> Result<Vec<i64>, Lost>;
+
+    /// Those who hold the locks of `keys` and aren't lease sessions of Tenure.
+    async fn strangers(&mut self, keys: &[i64]) -> Result<Vec<LockHolder>, Lost>;
 
     /// Tries to take the locks of `wanted`, and begins a term for each that it got.
     async fn acquire(&mut self, wanted: &[Role]) -> Result<Vec<(Role, Attempt)>, AcquireError>;

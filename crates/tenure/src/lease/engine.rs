@@ -194,6 +194,7 @@ impl<D: LeaseDatabase> Engine<D> {
                 key: slot.role.key(),
                 state: slot.public_state(),
                 epoch: slot.term().map(crate::Term::epoch),
+                stranger: slot.stranger.clone(),
             })
             .collect();
         self.snapshot.send_replace(Snapshot {

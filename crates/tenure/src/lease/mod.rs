@@ -61,12 +61,14 @@ mod slot;
 mod snapshot;
 mod spread;
 mod stopping;
+mod strangers;
 #[cfg(test)]
 mod tests;
 mod trust;
 pub mod watchdog;
 mod work;
 
+pub use crate::postgres::{LockHolder, lock_holders};
 pub(crate) use board::Board;
 pub(crate) use database::{AcquireError, Attempt, Hint, LeaseDatabase, LeaseSession, Lost};
 pub(crate) use engine::{Command, Engine, Setup};

@@ -31,8 +31,10 @@ enum Event {
 }
 
 /// What one session remembers.
-struct Round {
+pub(super) struct Round {
     pulse_at: Moment,
+    /// When it is looked next who holds the locks that can't be had.
+    pub(super) look_at: Moment,
     complaint: Option<(String, Moment)>,
     /// Tries in a row that failed as a whole, and until when none is made.
     failures: u32,
@@ -55,7 +57,7 @@ impl<D: LeaseDatabase> Engine<D> {
 
     async fn compete(&mut self, session: &mut D::Session) -> Result<(), Lost> {
         let now = self.now();
-        let mut round = Round { pulse_at: now, complaint: None, failures: 0, rest_until: now };
+        let mut round = Round { pulse_at: now, look_at: now, complaint: None, failures: 0, rest_until: now };
         while self.course == Course::Running || self.led() > 0 {
             let wait = self.next_wake(&round).since(self.now());
             let event = tokio::select! {
@@ -84,7 +86,8 @@ impl<D: LeaseDatabase> Engine<D> {
             }
             self.expire_drains();
             if self.now() >= round.pulse_at {
-                self.pulse(session, &mut round).await?;
+                let taken = self.pulse(session, &mut round).await?;
+                self.look_for_strangers(session, &mut round, &taken).await?;
             }
             self.take_free(session, &mut round).await?;
             self.publish();
@@ -134,8 +137,9 @@ impl<D: LeaseDatabase> Engine<D> {
         })
     }
 
-    /// One statement: proves the terms, and looks for roles that nobody leads.
-    async fn pulse(&mut self, session: &mut D::Session, round: &mut Round) -> Result<(), Lost> {
+    /// One statement: proves the terms, and looks for roles that nobody leads. Returns the keys of those
+    /// that somebody else holds.
+    async fn pulse(&mut self, session: &mut D::Session, round: &mut Round) -> Result<Vec<i64>, Lost> {
         let now = self.now();
         self.end_rests(now);
         let held: Vec<i64> =
@@ -156,6 +160,9 @@ impl<D: LeaseDatabase> Engine<D> {
         for key in &wanted {
             let slot = &mut self.slots[self.by_key[key]];
             slot.free_since = free.contains(key).then(|| slot.free_since.unwrap_or(sent));
+            if slot.free_since.is_some() {
+                slot.stranger = None;
+            }
         }
         let interval = if wanted.is_empty() {
             self.timing.heartbeat_interval()
@@ -171,7 +178,7 @@ impl<D: LeaseDatabase> Engine<D> {
                 }
             }
         }
-        Ok(())
+        Ok(wanted.into_iter().filter(|key| !free.contains(key)).collect())
     }
 
     fn end_rests(&mut self, now: Moment) {

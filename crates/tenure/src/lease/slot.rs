@@ -1,6 +1,6 @@
 //! What an instance is to one role.
 
-use super::{EndReason, RoleState};
+use super::{EndReason, LockHolder, RoleState};
 use crate::{Role, Term, Worker, clock::Moment};
 use std::sync::Arc;
 
@@ -11,6 +11,8 @@ pub(crate) struct Slot {
     pub(crate) state: State,
     /// Since when nobody is known to lead; see `spread`.
     pub(crate) free_since: Option<Moment>,
+    /// Who holds the lock and isn't Tenure.
+    pub(crate) stranger: Option<LockHolder>,
     /// Terms in a row that failed.
     pub(crate) failures: u32,
 }
@@ -33,7 +35,14 @@ pub(crate) enum State {
 
 impl Slot {
     pub(crate) fn new(worker: Arc<dyn Worker>) -> Self {
-        Self { role: worker.role(), worker, state: State::Standby, free_since: None, failures: 0 }
+        Self {
+            role: worker.role(),
+            worker,
+            state: State::Standby,
+            free_since: None,
+            stranger: None,
+            failures: 0,
+        }
     }
 
     /// The term that holds the lock, in whatever state.

@@ -1,5 +1,6 @@
 //! What an instance is doing, as seen from outside the engine.
 
+use super::LockHolder;
 use crate::{Epoch, Role, front_door::Verdict};
 use serde::Serialize;
 use std::time::Duration;
@@ -47,6 +48,9 @@ pub struct RoleSnapshot {
     pub state: RoleState,
     /// The epoch of the term that goes on.
     pub epoch: Option<Epoch>,
+    /// Who holds the lock and isn't Tenure: while it does, nobody leads. Looked for now and then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stranger: Option<LockHolder>,
 }
 
 /// What an instance is to a role.

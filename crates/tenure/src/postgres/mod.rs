@@ -1,10 +1,12 @@
 //! The lease on real `PostgreSQL`.
 
 mod hints;
+mod holders;
 pub(crate) mod problem;
 mod session;
 mod sql;
 
+pub use holders::{LockHolder, lock_holders};
 pub(crate) use session::{Identity, PgSession};
 
 use crate::{

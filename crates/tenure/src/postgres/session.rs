@@ -1,12 +1,13 @@
 //! The lease session on a real connection.
 
 use super::{
+    holders::lock_holders,
     problem::{Kind, diagnose, lost},
     sql,
 };
 use crate::{
     Epoch, Role, Timing,
-    lease::{AcquireError, Attempt, EndReason, LeaseSession, Lost},
+    lease::{AcquireError, Attempt, EndReason, LeaseSession, LockHolder, Lost},
 };
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, postgres::PgRow};
@@ -180,6 +181,15 @@ impl LeaseSession for PgSession {
             .map_err(|error| lost(&error))?;
         self.check(&row, held)?;
         get(&row, "free")
+    }
+
+    async fn strangers(&mut self, keys: &[i64]) -> Result<Vec<LockHolder>, Lost> {
+        match lock_holders(&mut self.connection, keys).await {
+            Ok(holders) => Ok(holders.into_iter().filter(|holder| !holder.is_tenure).collect()),
+            Err(error) if matches!(diagnose(&error).kind, Kind::Broken(_)) => Err(lost(&error)),
+            // Knowing who it is helps, but leading doesn't depend on it.
+            Err(_answered) => Ok(Vec::new()),
+        }
     }
 
     async fn acquire(&mut self, wanted: &[Role]) -> Result<Vec<(Role, Attempt)>, AcquireError> {

@@ -1,9 +1,12 @@
 //! `tenured doctor`: examines the front door, and says what it saw.
 
-use super::{connect, holders::holders, print_json};
+use super::{bounded, connect, print_json};
 use crate::{cli::Output, config::Databases, exit::Failure, registry::workers, same_database};
 use serde_json::json;
-use tenure::front_door::{Examination, StepOutcome, Verdict, examine as examine_front_door};
+use tenure::{
+    front_door::{Examination, StepOutcome, Verdict, examine as examine_front_door},
+    lease::{LockHolder, lock_holders},
+};
 
 /// Examines, prints, and ends with the verdict's exit code.
 pub(crate) async fn examine(databases: &Databases, output: Output) -> Result<(), Failure> {
@@ -12,7 +15,7 @@ pub(crate) async fn examine(databases: &Databases, output: Output) -> Result<(),
     // Behind a refused door another server may answer each time, so what it says of locks means little.
     let held = if examination.accepted() {
         let mut connection = connect(databases.lease_url.expose()).await?;
-        holders(&mut connection, &keys).await?
+        bounded(lock_holders(&mut connection, &keys)).await?
     } else {
         Vec::new()
     };
@@ -27,18 +30,12 @@ pub(crate) async fn examine(databases: &Databases, output: Output) -> Result<(),
         for worker in workers() {
             let role = worker.role;
             match held.iter().find(|holder| holder.key == role.key()) {
-                Some(holder) => say!(
-                    "{role} (key {}): held by pid {} ({}) since {}",
-                    role.key(),
-                    holder.pid,
-                    holder.application_name,
-                    holder.connected_since.as_deref().unwrap_or("?")
-                ),
+                Some(holder) => say!("{role} (key {}): held by {holder}", role.key()),
                 None if examination.accepted() => say!("{role} (key {}): held by nobody", role.key()),
                 None => {}
             }
         }
-        for advice in held.iter().filter_map(super::holders::Holder::advice) {
+        for advice in held.iter().filter_map(LockHolder::advice) {
             say!("{advice}");
         }
     }

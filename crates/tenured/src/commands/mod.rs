@@ -3,7 +3,6 @@
 pub(crate) mod check_config;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
-pub(crate) mod holders;
 pub(crate) mod jobs;
 pub(crate) mod ledgers;
 pub(crate) mod migrate;

@@ -1,10 +1,10 @@
 //! `tenured resign ROLE`: asks the leader to finish, and waits for the hand-over.
 
-use super::{bounded, connect, holders::holders};
+use super::{bounded, connect};
 use crate::{config::Databases, exit::Failure};
 use sqlx::{PgConnection, Row as _};
 use std::time::Duration;
-use tenure::lease::RESIGN_CHANNEL;
+use tenure::lease::{RESIGN_CHANNEL, lock_holders};
 use tenure_jobs::query;
 
 /// How often the lease row is looked at.
@@ -23,7 +23,7 @@ pub(crate) async fn ask(databases: &Databases, role: &str, timeout: Duration) ->
     let mut connection = connect(databases.lease_url.expose()).await?;
     let nobody = || Failure::Other(format!("nobody leads {role}, so there is nothing to resign"));
     let before = read(&mut connection, role).await?.ok_or_else(nobody)?;
-    if holders(&mut connection, &[before.key]).await?.is_empty() {
+    if bounded(lock_holders(&mut connection, &[before.key])).await?.is_empty() {
         return Err(nobody());
     }
     // Asking twice is harmless: only the term with this epoch is meant.

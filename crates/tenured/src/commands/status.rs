@@ -1,10 +1,10 @@
 //! `tenured status`: who leads, who stands by, and what is waiting.
 
-use super::{begin, bounded, connect, holders::holders, print_json};
+use super::{begin, bounded, connect, print_json};
 use crate::{cli::Output, config::Databases, exit::Failure, registry::workers};
 use serde_json::{Value, json};
 use sqlx::{PgConnection, Row as _, postgres::PgRow};
-use tenure::lease::APPLICATION_NAME_PREFIX;
+use tenure::lease::{APPLICATION_NAME_PREFIX, LockHolder, lock_holders};
 
 const LEASES: &str = "\
 select role, key, epoch, instance::text as instance, host, backend_pid,
@@ -79,7 +79,7 @@ async fn read(lease: &mut PgConnection, work: &mut PgConnection) -> Result<Value
     let known = workers();
     let mut keys: Vec<i64> = known.iter().map(|worker| worker.role.key()).collect();
     keys.extend(leases.iter().map(|row| row.get::<i64, _>("key")));
-    let held = holders(lease, &keys).await?;
+    let held = bounded(lock_holders(lease, &keys)).await?;
     let mut transaction = begin(work).await?;
     let backlog =
         tenure_jobs::count_backlog(&mut transaction).await.map_err(|error| super::explained(&error))?;
@@ -123,7 +123,7 @@ async fn read(lease: &mut PgConnection, work: &mut PgConnection) -> Result<Value
 }
 
 /// The lease row says who led last; only a lock that is held now says that it still does.
-fn role(row: &PgRow, held: &[super::holders::Holder]) -> Value {
+fn role(row: &PgRow, held: &[LockHolder]) -> Value {
     let (key, pid): (i64, i32) = (row.get("key"), row.get("backend_pid"));
     let leads = held.iter().any(|holder| holder.key == key && holder.pid == pid);
     let leader = leads.then(|| {

@@ -5,8 +5,8 @@ use crate::{
     clock::{Clock, Moment, SharedClock},
     front_door::Verdict,
     lease::{
-        AcquireError, Attempt, Board, Command, EndReason, Engine, Hint, LeaseDatabase, LeaseSession, Lost,
-        SessionState, Setup, Snapshot,
+        AcquireError, Attempt, Board, Command, EndReason, Engine, Hint, LeaseDatabase, LeaseSession,
+        LockHolder, Lost, SessionState, Setup, Snapshot,
     },
 };
 use async_trait::async_trait;
@@ -217,6 +217,21 @@ impl LeaseSession for FakeSession {
             return Err(lost(EndReason::LockMissing));
         }
         Ok(wanted.iter().filter(|key| !server.locks.contains_key(key)).copied().collect())
+    }
+
+    async fn strangers(&mut self, keys: &[i64]) -> Result<Vec<LockHolder>, Lost> {
+        let server = self.database.server.lock().unwrap();
+        let strangers = keys.iter().filter(|key| server.locks.get(key) == Some(&0));
+        let stranger = |key: &i64| LockHolder {
+            key: *key,
+            pid: 1,
+            application_name: "stranger".to_owned(),
+            connected_since: None,
+            state: None,
+            state_since: None,
+            is_tenure: false,
+        };
+        Ok(strangers.map(stranger).collect())
     }
 
     async fn acquire(&mut self, wanted: &[Role]) -> Result<Vec<(Role, Attempt)>, AcquireError> {

@@ -4,9 +4,12 @@ use super::fake::{Bench, FakeDatabase, Then, Trouble, scribe};
 use crate::{
     Role, Timing,
     clock::Clock as _,
-    lease::{Command, EndReason, RoleState, SessionState},
+    lease::{Command, EndReason, RoleState, SessionState, Snapshot},
 };
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 const A: Role = Role::new("a", 1);
 const B: Role = Role::new("b", 2);
@@ -153,4 +156,48 @@ async fn a_try_that_failed_is_not_taken_for_another_leader() {
     bench.leads(1).await;
     assert_eq!(database.server.lock().unwrap().sessions, 1, "the session goes on");
     assert_eq!(bench.snapshot.borrow().roles[0].state, RoleState::Leading);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stranger_on_a_key_is_told_once_and_the_next_one_again() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+    let _until_the_end = tracing::subscriber::set_default(subscriber);
+    let database = FakeDatabase::new(&Timing::default());
+    database.hold_as_stranger(A.key());
+    let mut bench = Bench::start(&database, Timing::default(), vec![scribe(&database, A, Then::Heed)]);
+    let blocked = |snapshot: &Snapshot| snapshot.roles.first().is_some_and(|role| role.stranger.is_some());
+    drop(bench.snapshot.wait_for(blocked).await.unwrap());
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(log.count("lease.blocked"), 1);
+    database.server.lock().unwrap().locks.clear();
+    bench.leads(1).await;
+    assert!(!blocked(&bench.snapshot.borrow()));
+    // The server forgets the leader's session, and another stranger is faster than the next one.
+    database.terminate(1);
+    database.hold_as_stranger(A.key());
+    drop(bench.snapshot.wait_for(blocked).await.unwrap());
+    assert_eq!(log.count("lease.blocked"), 2);
+}
+
+/// What was logged.
+#[derive(Debug, Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn count(&self, word: &str) -> usize {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).matches(word).count()
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
