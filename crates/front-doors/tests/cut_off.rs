@@ -9,7 +9,7 @@ use tenure_front_doors::{
     Behavior, Options, Sharing, Tunnel,
     matrix::{Door, Lane, Open, residue},
 };
-use tenure_testkit::{PoolMode, eventually};
+use tenure_testkit::{PgBouncerVersion, PoolMode, eventually};
 
 /// How many examinations of each door are cut off. `TENURE_TEST_CUTS` asks for more.
 const CUTS: usize = 40;
@@ -56,7 +56,7 @@ fn proxy(options: Options, sharing: Sharing) -> Door {
 }
 
 fn pgbouncer(mode: PoolMode, size: u32) -> Door {
-    Door::PgBouncer { mode, size, round_robin: false, tolerant: true }
+    Door::PgBouncer { version: PgBouncerVersion::V1_18, mode, size, round_robin: false, tolerant: true }
 }
 
 macro_rules! cut {

@@ -5,13 +5,16 @@
 
 mod event;
 mod eventually;
+mod fetched;
 mod pgbouncer;
+mod pgpool;
 mod replica;
 mod server;
 
 pub use event::Event;
 pub use eventually::{eventually, free_port};
-pub use pgbouncer::{PgBouncer, PgBouncerBuilder, PoolMode};
+pub use pgbouncer::{PgBouncer, PgBouncerBuilder, PgBouncerVersion, PoolMode};
+pub use pgpool::Pgpool;
 pub use replica::Replica;
 pub use rustix::process::Signal;
 pub use server::TestServer;

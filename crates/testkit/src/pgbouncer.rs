@@ -1,12 +1,12 @@
 //! A real PgBouncer in front of a test's server.
 
-use crate::{TestServer, free_port};
+use crate::{TestServer, fetched, free_port};
 use sqlx::{Connection as _, PgConnection, postgres::PgConnectOptions};
 use std::{
     fmt::Write as _,
     fs,
     os::unix::fs::PermissionsExt as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -23,6 +23,15 @@ const ATTEMPT: Duration = Duration::from_secs(1);
 /// How often it is asked.
 const STEP: Duration = Duration::from_millis(20);
 
+/// Which PgBouncer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PgBouncerVersion {
+    /// Of Debian 12, installed on this machine.
+    V1_18,
+    /// Of Debian 13, fetched. It knows prepared statements.
+    V1_24,
+}
+
 /// When a pooler takes a server connection back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolMode {
@@ -38,6 +47,7 @@ pub enum PoolMode {
 #[derive(Debug, Clone)]
 pub struct PgBouncerBuilder {
     server_port: u16,
+    version: PgBouncerVersion,
     mode: PoolMode,
     pool_size: u32,
     ignore: String,
@@ -62,6 +72,7 @@ impl PgBouncer {
     pub fn builder_for_port(server_port: u16) -> PgBouncerBuilder {
         PgBouncerBuilder {
             server_port,
+            version: PgBouncerVersion::V1_18,
             mode: PoolMode::Transaction,
             pool_size: 10,
             ignore: String::new(),
@@ -107,7 +118,28 @@ impl Drop for PgBouncer {
     }
 }
 
+impl PgBouncerVersion {
+    fn program(self) -> Vec<PathBuf> {
+        match self {
+            PgBouncerVersion::V1_18 => {
+                assert!(Path::new(PROGRAM).exists(), "this test needs {PROGRAM}: just setup");
+                vec![PROGRAM.into()]
+            }
+            PgBouncerVersion::V1_24 => {
+                fetched::foreign(&fetched::folder("pgbouncer-trixie"), "usr/sbin/pgbouncer")
+            }
+        }
+    }
+}
+
 impl PgBouncerBuilder {
+    /// Which version; 1.18 otherwise.
+    #[must_use]
+    pub fn version(mut self, version: PgBouncerVersion) -> Self {
+        self.version = version;
+        self
+    }
+
     /// The pool mode.
     #[must_use]
     pub fn mode(mut self, mode: PoolMode) -> Self {
@@ -143,7 +175,6 @@ impl PgBouncerBuilder {
     ///
     /// When PgBouncer isn't installed or doesn't answer within half a minute.
     pub async fn start(self) -> PgBouncer {
-        assert!(Path::new(PROGRAM).exists(), "this test needs PgBouncer: apt-get install pgbouncer");
         let mut said = String::new();
         for _ in 0..PORTS {
             match self.start_on(free_port()).await {
@@ -169,7 +200,7 @@ impl PgBouncerBuilder {
             } else {
                 &[]
             })
-            .arg(PROGRAM)
+            .args(self.version.program())
             .arg(&file)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -228,6 +259,15 @@ impl PgBouncerBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn both_versions_answer() {
+        let server = TestServer::start();
+        for version in [PgBouncerVersion::V1_18, PgBouncerVersion::V1_24] {
+            let bouncer = PgBouncer::builder(&server).version(version).start().await;
+            assert!(!bouncer.log().is_empty());
+        }
+    }
 
     #[tokio::test]
     async fn a_port_that_was_taken_meanwhile_is_noticed() {

@@ -1,7 +1,8 @@
 //! A real PostgreSQL server for one test.
 
+use crate::fetched;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, postgres::PgPoolOptions};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tenure_private_postgres::{Binaries, PrivatePostgres, StopMode};
 
 /// A server of its own for one test. Superuser `postgres`, database `postgres`, no password.
@@ -34,11 +35,21 @@ impl TestServer {
     ///
     /// As [`TestServer::start`].
     pub fn start_with(settings: &[(&str, &str)]) -> Self {
-        let mut builder = PrivatePostgres::builder(binaries())
-            .template_cache(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/private-postgres"));
+        let mut builder = PrivatePostgres::builder(binaries()).template_cache(templates());
         for (name, value) in settings {
             builder = builder.setting(name, value);
         }
+        Self(builder.start().unwrap_or_else(|error| panic!("{}", chain(&error))))
+    }
+
+    /// A server of another major version, 14 to 18.
+    ///
+    /// # Panics
+    ///
+    /// As [`TestServer::start`].
+    pub fn start_major(major: u32) -> Self {
+        let folder = fetched::folder(&format!("postgresql-{major}")).join("bin");
+        let builder = PrivatePostgres::builder(Binaries::in_folder(folder)).template_cache(templates());
         Self(builder.start().unwrap_or_else(|error| panic!("{}", chain(&error))))
     }
 
@@ -150,6 +161,10 @@ impl TestServer {
     }
 }
 
+fn templates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/private-postgres")
+}
+
 fn binaries() -> Binaries {
     Binaries::find().unwrap_or_else(|error| panic!("{error}"))
 }
@@ -162,4 +177,19 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_supported_version_answers() {
+        for major in 14..=18 {
+            let server = TestServer::start_major(major);
+            let version: String =
+                sqlx::query_scalar("select version()").fetch_one(&server.pool().await).await.unwrap();
+            assert!(version.starts_with(&format!("PostgreSQL {major}.")), "{version}");
+        }
+    }
 }

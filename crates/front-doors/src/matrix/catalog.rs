@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{Behavior, Options, Quirk, Sharing};
 use tenure::{FrontDoor, front_door::Step};
-use tenure_testkit::PoolMode;
+use tenure_testkit::{PgBouncerVersion, PoolMode};
 
 /// All rows, in the order of the table.
 pub fn rows() -> Vec<Row> {
@@ -15,6 +15,7 @@ pub fn rows() -> Vec<Row> {
     rows.extend(tunnels());
     rows.extend(proxies());
     rows.extend(changes());
+    rows.extend(pgpools());
     rows.extend(pgbouncers());
     rows
 }
@@ -43,7 +44,10 @@ impl Row {
 
 fn servers() -> Vec<Row> {
     use Expected::{Accepted, Refused, Unreachable};
-    vec![
+    let versions = [14, 15, 16, 17, 18]
+        .map(|major| row("PostgreSQL", format!("{major}, primary"), Door::Major(major), Accepted));
+    let mut rows = versions.to_vec();
+    rows.extend([
         row("PostgreSQL", "primary", Door::Server, Accepted),
         row("PostgreSQL", "primary", Door::Server, Accepted).declared(),
         row("PostgreSQL", "primary", Door::Server, Accepted).state(State::Busy),
@@ -56,7 +60,8 @@ fn servers() -> Vec<Row> {
         row("advisory locks are stubs", "always true", Door::StubLocks, Refused).declared(),
         row("no advisory locks", "the function doesn't exist", Door::NoLocks, Refused),
         row("nothing", "a port where nobody listens", Door::Nobody, Unreachable),
-    ]
+    ]);
+    rows
 }
 
 fn tunnels() -> Vec<Row> {
@@ -146,14 +151,30 @@ fn changes() -> Vec<Row> {
     ]
 }
 
+fn pgpools() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for state in [State::Cold, State::Idle, State::Busy, State::Polluted] {
+        for (cache, variant) in [(false, "connection_cache off"), (true, "connection_cache on")] {
+            let door = Door::Pgpool { cache };
+            // It keeps a backend only for a client with the same startup packet, and no two of ours are.
+            rows.push(row("pgpool-II 4.3", variant, door, Expected::Accepted).state(state));
+            rows.push(row("pgpool-II 4.3", variant, door, Expected::Accepted).state(state).declared());
+        }
+    }
+    rows
+}
+
 fn pgbouncers() -> Vec<Row> {
     let mut rows = Vec::new();
-    for mode in [PoolMode::Transaction, PoolMode::Statement, PoolMode::Session] {
-        for size in [1, 2, 3, 10] {
-            for round_robin in [false, true] {
-                for tolerant in [false, true] {
-                    for state in [State::Idle, State::Busy, State::Polluted] {
-                        rows.extend(pgbouncer(mode, size, round_robin, tolerant, state));
+    for version in [PgBouncerVersion::V1_18, PgBouncerVersion::V1_24] {
+        for mode in [PoolMode::Transaction, PoolMode::Statement, PoolMode::Session] {
+            for size in [1, 2, 3, 10] {
+                for round_robin in [false, true] {
+                    for tolerant in [false, true] {
+                        let door = Door::PgBouncer { version, mode, size, round_robin, tolerant };
+                        for state in [State::Idle, State::Busy, State::Polluted] {
+                            rows.extend(pgbouncer(door, state));
+                        }
                     }
                 }
             }
@@ -163,7 +184,12 @@ fn pgbouncers() -> Vec<Row> {
 }
 
 /// As it is, and declared where that makes a difference: then no startup options are sent.
-fn pgbouncer(mode: PoolMode, size: u32, round_robin: bool, tolerant: bool, state: State) -> Vec<Row> {
+fn pgbouncer(door: Door, state: State) -> Vec<Row> {
+    let Door::PgBouncer { version, mode, size, round_robin, tolerant } = door else { return Vec::new() };
+    let name = match version {
+        PgBouncerVersion::V1_18 => "PgBouncer 1.18",
+        PgBouncerVersion::V1_24 => "PgBouncer 1.24",
+    };
     let word = match mode {
         PoolMode::Transaction => "transaction",
         PoolMode::Statement => "statement",
@@ -171,14 +197,13 @@ fn pgbouncer(mode: PoolMode, size: u32, round_robin: bool, tolerant: bool, state
     };
     let turn = if round_robin { ", round robin" } else { "" };
     let options = if tolerant { ", options ignored" } else { "" };
-    let door = Door::PgBouncer { mode, size, round_robin, tolerant };
     let variant = format!("{word} mode, {size} backends{turn}{options}");
-    let mut rows = vec![row("PgBouncer 1.18", &*variant, door, Expected::Refused).state(state)];
+    let mut rows = vec![row(name, &*variant, door, Expected::Refused).state(state)];
     if !tolerant {
         // With one backend there is no second session, and nobody could stand by.
         let sessions = mode == PoolMode::Session && size > 1;
         let expected = if sessions { Expected::Accepted } else { Expected::Refused };
-        rows.push(row("PgBouncer 1.18", variant, door, expected).state(state).declared());
+        rows.push(row(name, variant, door, expected).state(state).declared());
     }
     rows
 }

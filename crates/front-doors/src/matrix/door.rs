@@ -6,13 +6,15 @@ use std::{
     any::Any,
     sync::atomic::{AtomicUsize, Ordering},
 };
-use tenure_testkit::{PgBouncer, PoolMode, TestServer};
+use tenure_testkit::{PgBouncer, PgBouncerVersion, Pgpool, PoolMode, TestServer};
 
 /// What answers on the lease address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Door {
     /// The server itself.
     Server,
+    /// The server itself, of this major version.
+    Major(u32),
     /// A server that streams from another one.
     Standby,
     /// A standby that was promoted.
@@ -35,6 +37,8 @@ pub enum Door {
     Proxy(Behavior),
     /// PgBouncer.
     PgBouncer {
+        /// Which one.
+        version: PgBouncerVersion,
         /// When it takes a backend back.
         mode: PoolMode,
         /// How many backends it has.
@@ -44,7 +48,15 @@ pub enum Door {
         /// Whether unknown startup options are ignored, instead of refused.
         tolerant: bool,
     },
+    /// pgpool-II, which keeps a backend for the next client or doesn't.
+    Pgpool {
+        /// `connection_cache`.
+        cache: bool,
+    },
 }
+
+/// Each of pgpool-II's processes serves one client and keeps a backend of its own.
+const CHILDREN: u32 = 10;
 
 /// What rows that run one after the other share.
 #[derive(Debug)]
@@ -75,6 +87,8 @@ pub struct Open {
     pub direct: String,
     /// Whether backends outlive their clients.
     pub pooled: bool,
+    /// How many clients at once have to come until every next one finds a backend.
+    pub(super) clients: usize,
     /// The tunnel, when there is one to be moved.
     pub(super) tunnel: Option<Tunnel>,
     /// The proxy, when there is one.
@@ -109,7 +123,10 @@ impl Door {
     /// When something it needs isn't there.
     pub async fn open(self, lane: &Lane) -> Open {
         let database = match self {
-            Door::ReadOnly | Door::StubLocks | Door::NoLocks => lane.own_database().await,
+            // pgpool-II never keeps a backend of the database `postgres`.
+            Door::ReadOnly | Door::StubLocks | Door::NoLocks | Door::Pgpool { .. } => {
+                lane.own_database().await
+            }
             _ => "postgres".to_owned(),
         };
         let server = &lane.server;
@@ -118,6 +135,7 @@ impl Door {
             url: direct.clone(),
             direct,
             pooled: false,
+            clients: 1,
             tunnel: None,
             proxy: None,
             server: None,
@@ -136,6 +154,12 @@ impl Door {
                     &format!("alter database {database} set default_transaction_read_only = on"),
                 )
                 .await;
+            }
+            Door::Major(version) => {
+                let server = TestServer::start_major(version);
+                open.url = server.url();
+                open.direct = open.url.clone();
+                open.server = Some(server);
             }
             Door::Standby | Door::Promoted => {
                 let standby = server.start_standby();
@@ -169,9 +193,10 @@ impl Door {
                 open.pooled = behavior.reuses();
                 open.proxy = Some(proxy);
             }
-            Door::PgBouncer { mode, size, round_robin, tolerant } => {
+            Door::PgBouncer { version, mode, size, round_robin, tolerant } => {
                 let ignored = if tolerant { "extra_float_digits,options" } else { "" };
                 let bouncer = PgBouncer::builder(server)
+                    .version(version)
                     .mode(mode)
                     .pool_size(size)
                     .round_robin(round_robin)
@@ -181,6 +206,13 @@ impl Door {
                 open.url = bouncer.url_of(&database);
                 open.pooled = true;
                 open.kept.push(Box::new(bouncer));
+            }
+            Door::Pgpool { cache } => {
+                let pgpool = Pgpool::start(server.port(), cache, CHILDREN).await;
+                open.url = pgpool.url_of(&database);
+                open.pooled = cache;
+                open.clients = CHILDREN as usize;
+                open.kept.push(Box::new(pgpool));
             }
         }
         open

@@ -21,13 +21,20 @@ fn options(url: &str) -> PgConnectOptions {
     options.extra_float_digits(None).application_name("another client")
 }
 
-/// One client comes, asks something and goes: a pool has a backend from now on.
+/// Clients come, ask something and go: a pool has backends from now on.
 pub async fn warm_up(open: &Open) {
-    // A door may not let this client in; then it stays as it is.
+    // A door may not let them in; then it stays as it is.
     let _cold = timeout(PATIENCE, async {
-        let mut connection = PgConnection::connect_with(&options(&open.url)).await?;
-        sqlx::raw_sql("select 1").execute(&mut connection).await?;
-        connection.close().await
+        let mut connections = Vec::new();
+        for _ in 0..open.clients {
+            let mut connection = PgConnection::connect_with(&options(&open.url)).await?;
+            sqlx::raw_sql("select 1").execute(&mut connection).await?;
+            connections.push(connection);
+        }
+        for connection in connections {
+            connection.close().await?;
+        }
+        Ok::<_, sqlx::Error>(())
     })
     .await;
     if let Some(proxy) = open.proxy.as_ref().filter(|_| open.pooled) {
