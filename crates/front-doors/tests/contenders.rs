@@ -72,9 +72,8 @@ fn start(address: &LeaseAddress, actors: &Arc<Actors>) -> Instance {
 }
 
 /// Two compete; the one that leads is stopped and comes back. Returns how many terms there were.
-async fn compete(door: Door, declared: FrontDoor) -> usize {
-    let lane = Lane::start();
-    let open = door.open(&lane).await;
+async fn compete(lane: &Lane, door: Door, declared: FrontDoor) -> usize {
+    let open = door.open(lane).await;
     let pool = sqlx::PgPool::connect(&open.direct).await.expect("the server answers");
     schema::migrate(&pool, schema::MIGRATIONS).await.expect("the schema is made");
     let address = LeaseAddress::parse(&open.url, declared).expect("a URL");
@@ -104,18 +103,22 @@ async fn compete(door: Door, declared: FrontDoor) -> usize {
 
 #[tokio::test]
 async fn pgbouncer_makes_no_second_leader() {
+    pgbouncer(PgBouncerVersion::V1_18).await;
+}
+
+#[tokio::test]
+async fn a_newer_pgbouncer_makes_no_second_leader() {
+    pgbouncer(PgBouncerVersion::V1_24).await;
+}
+
+async fn pgbouncer(version: PgBouncerVersion) {
+    let lane = Lane::start();
     for mode in [PoolMode::Transaction, PoolMode::Statement, PoolMode::Session] {
         for size in [1, 2, 3, 10] {
             for tolerant in [false, true] {
                 for declared in [FrontDoor::Direct, FrontDoor::SessionPooler] {
-                    let door = Door::PgBouncer {
-                        version: PgBouncerVersion::V1_18,
-                        mode,
-                        size,
-                        round_robin: size == 3,
-                        tolerant,
-                    };
-                    let terms = compete(door, declared).await;
+                    let door = Door::PgBouncer { version, mode, size, round_robin: size == 3, tolerant };
+                    let terms = compete(&lane, door, declared).await;
                     let good = mode == PoolMode::Session && declared == FrontDoor::SessionPooler && size > 1;
                     assert!(good || terms == 0, "{door:?}, {declared:?}: {terms} terms");
                     // With less, two instances with their listeners take the connections from each other.
@@ -127,7 +130,19 @@ async fn pgbouncer_makes_no_second_leader() {
 }
 
 #[tokio::test]
+async fn pgpool_makes_no_second_leader() {
+    let lane = Lane::start();
+    for cache in [false, true] {
+        for declared in [FrontDoor::Direct, FrontDoor::SessionPooler] {
+            let terms = compete(&lane, Door::Pgpool { cache }, declared).await;
+            assert!(terms > 0, "pgpool-II is session-stable");
+        }
+    }
+}
+
+#[tokio::test]
 async fn imitated_proxies_make_no_second_leader() {
+    let lane = Lane::start();
     let proxy = |options, sharing, quirk| Door::Proxy(Behavior { options, sharing, quirk });
     let pool = Sharing::Transaction { reuse: true };
     let session = Sharing::Session { reuse: true };
@@ -146,7 +161,7 @@ async fn imitated_proxies_make_no_second_leader() {
         (proxy(Options::Forwarded, own, Some(Quirk::MovesAfter(25))), true),
     ] {
         for declared in [FrontDoor::Direct, FrontDoor::SessionPooler] {
-            let terms = compete(door, declared).await;
+            let terms = compete(&lane, door, declared).await;
             assert!(leads || terms == 0, "{door:?}, {declared:?}: {terms} terms");
         }
     }

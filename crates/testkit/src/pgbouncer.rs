@@ -52,6 +52,7 @@ pub struct PgBouncerBuilder {
     pool_size: u32,
     ignore: String,
     round_robin: bool,
+    reset: bool,
 }
 
 /// A running PgBouncer. Stopped on drop.
@@ -77,6 +78,7 @@ impl PgBouncer {
             pool_size: 10,
             ignore: String::new(),
             round_robin: false,
+            reset: true,
         }
     }
 
@@ -168,6 +170,13 @@ impl PgBouncerBuilder {
         self
     }
 
+    /// Whether a server connection is cleaned when a client leaves it, in session mode.
+    #[must_use]
+    pub fn reset(mut self, on: bool) -> Self {
+        self.reset = on;
+        self
+    }
+
     /// Starts it, and returns when it answers. It dies with the thread that polls this, at the latest: in a
     /// test that is the runtime's.
     ///
@@ -249,6 +258,9 @@ impl PgBouncerBuilder {
             self.pool_size,
             u8::from(self.round_robin),
         );
+        if !self.reset {
+            config.push_str("server_reset_query =\n");
+        }
         if !self.ignore.is_empty() {
             let _infallible = writeln!(config, "ignore_startup_parameters = {}", self.ignore);
         }

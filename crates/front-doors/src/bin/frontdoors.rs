@@ -19,7 +19,7 @@ struct Arguments {
     #[arg(long)]
     only: Option<String>,
     /// How many doors are examined at the same time
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 8)]
     lanes: usize,
 }
 

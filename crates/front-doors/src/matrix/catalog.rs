@@ -75,6 +75,11 @@ fn tunnels() -> Vec<Row> {
     ]
 }
 
+/// PostgreSQL before 14.
+const TOO_OLD: Quirk = Quirk::RefusesSetting { name: "idle_session_timeout", code: "42704" };
+/// Some managed services.
+const MANAGED: Quirk = Quirk::RefusesSetting { name: "client_connection_check_interval", code: "42501" };
+
 fn proxies() -> Vec<Row> {
     use Expected::{Accepted, Refused};
     let proxy = |variant: &str, behavior: Behavior, expected| {
@@ -110,8 +115,10 @@ fn proxies() -> Vec<Row> {
         ),
         proxy("moves a session after 10 transactions", quirk(Quirk::MovesAfter(10), passes), Refused),
         proxy("moves a session after 3 transactions", quirk(Quirk::MovesAfter(3), passes), Refused),
-        proxy("an old server: no idle_session_timeout", quirk(Quirk::IsTooOld, passes), Refused),
-        proxy("an old server: no idle_session_timeout", quirk(Quirk::IsTooOld, passes), Refused).declared(),
+        proxy("an old server: no idle_session_timeout", quirk(TOO_OLD, passes), Refused),
+        proxy("an old server: no idle_session_timeout", quirk(TOO_OLD, passes), Refused).declared(),
+        proxy("nobody may set client_connection_check_interval", quirk(MANAGED, passes), Accepted),
+        proxy("nobody may set client_connection_check_interval", quirk(MANAGED, passes), Accepted).declared(),
     ];
     for (variant, behavior) in [
         ("transaction pool, options by SET", set(pooled)),
@@ -167,6 +174,11 @@ fn pgpools() -> Vec<Row> {
 fn pgbouncers() -> Vec<Row> {
     let mut rows = Vec::new();
     for version in [PgBouncerVersion::V1_18, PgBouncerVersion::V1_24] {
+        for state in [State::Idle, State::Polluted] {
+            let (name, door) = (pgbouncer_name(version), Door::UncleanPgBouncer(version));
+            let unclean = row(name, "session mode, no reset query", door, Expected::Refused);
+            rows.push(unclean.state(state).declared());
+        }
         for mode in [PoolMode::Transaction, PoolMode::Statement, PoolMode::Session] {
             for size in [1, 2, 3, 10] {
                 for round_robin in [false, true] {
@@ -184,12 +196,16 @@ fn pgbouncers() -> Vec<Row> {
 }
 
 /// As it is, and declared where that makes a difference: then no startup options are sent.
-fn pgbouncer(door: Door, state: State) -> Vec<Row> {
-    let Door::PgBouncer { version, mode, size, round_robin, tolerant } = door else { return Vec::new() };
-    let name = match version {
+fn pgbouncer_name(version: PgBouncerVersion) -> &'static str {
+    match version {
         PgBouncerVersion::V1_18 => "PgBouncer 1.18",
         PgBouncerVersion::V1_24 => "PgBouncer 1.24",
-    };
+    }
+}
+
+fn pgbouncer(door: Door, state: State) -> Vec<Row> {
+    let Door::PgBouncer { version, mode, size, round_robin, tolerant } = door else { return Vec::new() };
+    let name = pgbouncer_name(version);
     let word = match mode {
         PoolMode::Transaction => "transaction",
         PoolMode::Statement => "statement",

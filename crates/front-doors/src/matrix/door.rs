@@ -48,6 +48,8 @@ pub enum Door {
         /// Whether unknown startup options are ignored, instead of refused.
         tolerant: bool,
     },
+    /// PgBouncer in session mode that doesn't clean what it hands on.
+    UncleanPgBouncer(PgBouncerVersion),
     /// pgpool-II, which keeps a backend for the next client or doesn't.
     Pgpool {
         /// `connection_cache`.
@@ -96,7 +98,7 @@ pub struct Open {
     /// The server, when it is this door's alone.
     pub(super) server: Option<TestServer>,
     /// What only has to go on.
-    kept: Vec<Box<dyn Any + Send>>,
+    kept: Option<Box<dyn Any + Send>>,
 }
 
 impl Open {
@@ -107,6 +109,23 @@ impl Open {
     /// Never: the address is one of ours.
     pub fn port(&self) -> u16 {
         self.url.parse::<PgConnectOptions>().expect("a URL").get_port()
+    }
+
+    fn move_to(&mut self, server: TestServer) {
+        self.url = server.url();
+        self.direct.clone_from(&self.url);
+        self.server = Some(server);
+    }
+
+    fn lead_through(&mut self, tunnel: Tunnel) {
+        self.url = tunnel.url();
+        self.tunnel = Some(tunnel);
+    }
+
+    fn pool(&mut self, url: String, pooler: impl Any + Send) {
+        self.url = url;
+        self.pooled = true;
+        self.kept = Some(Box::new(pooler));
     }
 }
 
@@ -139,7 +158,7 @@ impl Door {
             tunnel: None,
             proxy: None,
             server: None,
-            kept: Vec::new(),
+            kept: None,
         };
         match self {
             Door::Server => {}
@@ -149,42 +168,25 @@ impl Door {
             Door::StubLocks => run(&open.direct, STUBS).await,
             Door::NoLocks => run(&open.direct, NO_LOCKS).await,
             Door::ReadOnly => {
-                run(
-                    &open.direct,
-                    &format!("alter database {database} set default_transaction_read_only = on"),
-                )
-                .await;
+                let read_only = format!("alter database {database} set default_transaction_read_only = on");
+                run(&open.direct, &read_only).await;
             }
-            Door::Major(version) => {
-                let server = TestServer::start_major(version);
-                open.url = server.url();
-                open.direct = open.url.clone();
-                open.server = Some(server);
-            }
+            Door::Major(version) => open.move_to(TestServer::start_major(version)),
             Door::Standby | Door::Promoted => {
                 let standby = server.start_standby();
                 if self == Door::Promoted {
                     standby.promote();
                 }
-                open.url = standby.url();
-                open.direct = open.url.clone();
-                open.server = Some(standby);
+                open.move_to(standby);
             }
-            Door::Tunnel => {
-                let tunnel = Tunnel::plain(server.port()).await;
-                open.url = tunnel.url_of(&database);
-                open.tunnel = Some(tunnel);
-            }
+            Door::Tunnel => open.lead_through(Tunnel::plain(server.port()).await),
             Door::TlsTunnel => {
-                let tunnel = Tunnel::ending_tls(server.port()).await;
-                open.url = tunnel.url_of(&database).replace("sslmode=disable", "sslmode=require");
-                open.tunnel = Some(tunnel);
+                open.lead_through(Tunnel::ending_tls(server.port()).await);
+                open.url = open.url.replace("sslmode=disable", "sslmode=require");
             }
             Door::TwoServers => {
                 let other = TestServer::start();
-                let tunnel = Tunnel::in_turn(&[server.port(), other.port()]).await;
-                open.url = tunnel.url_of(&database);
-                open.tunnel = Some(tunnel);
+                open.lead_through(Tunnel::in_turn(&[server.port(), other.port()]).await);
                 open.server = Some(other);
             }
             Door::Proxy(behavior) => {
@@ -203,16 +205,18 @@ impl Door {
                     .ignore_startup_parameters(ignored)
                     .start()
                     .await;
-                open.url = bouncer.url_of(&database);
-                open.pooled = true;
-                open.kept.push(Box::new(bouncer));
+                open.pool(bouncer.url_of(&database), bouncer);
+            }
+            Door::UncleanPgBouncer(version) => {
+                let builder = PgBouncer::builder(server).version(version).mode(PoolMode::Session);
+                let bouncer = builder.reset(false).start().await;
+                open.pool(bouncer.url_of(&database), bouncer);
             }
             Door::Pgpool { cache } => {
                 let pgpool = Pgpool::start(server.port(), cache, CHILDREN).await;
-                open.url = pgpool.url_of(&database);
+                open.pool(pgpool.url_of(&database), pgpool);
                 open.pooled = cache;
                 open.clients = CHILDREN as usize;
-                open.kept.push(Box::new(pgpool));
             }
         }
         open

@@ -53,8 +53,13 @@ pub enum Quirk {
     /// A client has one backend for so many transactions; after that it has one for each transaction, out
     /// of a pool.
     PoolsAfter(usize),
-    /// It refuses the setting `idle_session_timeout`, as PostgreSQL before 14 does.
-    IsTooOld,
+    /// It refuses a setting, with this SQLSTATE.
+    RefusesSetting {
+        /// The setting.
+        name: &'static str,
+        /// The code.
+        code: &'static str,
+    },
     /// It brings every second connection to the database `template1`.
     AlternatesDatabase,
 }

@@ -18,8 +18,6 @@ use tokio::net::TcpStream;
 
 /// What a proxy says when a bare `SELECT pg_backend_pid()` is asked.
 const OWN_PID: &str = "4242";
-/// What PostgreSQL has since version 14.
-const NEW_SETTING: &str = "idle_session_timeout";
 /// PostgreSQL's type `int4`.
 const INT4: u32 = 23;
 
@@ -62,10 +60,10 @@ impl Client {
         if behavior.quirk == Some(Quirk::AlternatesDatabase) && number % 2 == 1 {
             parameters.insert("database".to_owned(), "template1".to_owned());
         }
-        if behavior.quirk == Some(Quirk::IsTooOld)
-            && parameters.get("options").is_some_and(|options| options.contains(NEW_SETTING))
+        if let Some(Quirk::RefusesSetting { name, code }) = behavior.quirk
+            && parameters.get("options").is_some_and(|options| options.contains(name))
         {
-            socket.answer(&[unknown_setting("FATAL")]).await?;
+            socket.answer(&[refused("FATAL", name, code)]).await?;
             return Ok(None);
         }
         let mut set = None;
@@ -108,10 +106,10 @@ impl Client {
                 self.socket.answer(&own_pid()).await?;
                 continue;
             }
-            if self.has(Quirk::IsTooOld)
-                && asked.iter().any(|message| statement(message).contains(NEW_SETTING))
+            if let Some(Quirk::RefusesSetting { name, code }) = self.house.behavior.quirk
+                && asked.iter().any(|message| statement(message).contains(&format!("set_config('{name}'")))
             {
-                self.socket.answer(&[unknown_setting("ERROR"), ready()]).await?;
+                self.socket.answer(&[refused("ERROR", name, code), ready()]).await?;
                 continue;
             }
             if let Sharing::UntilStatement { word, .. } = self.house.behavior.sharing {
@@ -258,8 +256,8 @@ fn lost() -> Answer {
     error("ERROR", "08006", "the server's connection was lost; try again")
 }
 
-fn unknown_setting(severity: &str) -> Answer {
-    error(severity, "42704", &format!("unrecognized configuration parameter \"{NEW_SETTING}\""))
+fn refused(severity: &str, name: &str, code: &str) -> Answer {
+    error(severity, code, &format!("parameter \"{name}\" is unknown or can't be set"))
 }
 
 fn error(severity: &str, code: &str, message: &str) -> Answer {

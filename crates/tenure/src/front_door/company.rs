@@ -1,8 +1,11 @@
 //! The other connections of an examination. Each is held in a transaction, so that even a pooler has to
 //! give it a backend of its own.
 
-use super::probe::{Answer, Backend, Probe, hindered};
-use crate::{LeaseAddress, Timing};
+use super::{
+    bounds::Bounds,
+    probe::{Answer, Backend, Probe, hindered},
+};
+use crate::LeaseAddress;
 
 /// How many. One isn't enough: a pool that hands out its servers in turn can miss it.
 const MOST: usize = 3;
@@ -11,21 +14,21 @@ const NAME: &str = "tenure front door";
 /// See the module.
 pub(super) struct Company<'a> {
     address: &'a LeaseAddress,
-    timing: &'a Timing,
+    bounds: Bounds,
     pub(super) members: Vec<Probe>,
     /// No more connections were let in while these are open.
     pub(super) full: bool,
 }
 
 impl<'a> Company<'a> {
-    pub(super) fn new(address: &'a LeaseAddress, timing: &'a Timing) -> Self {
-        Self { address, timing, members: Vec::new(), full: false }
+    pub(super) fn new(address: &'a LeaseAddress, bounds: Bounds) -> Self {
+        Self { address, bounds, members: Vec::new(), full: false }
     }
 
     /// The first one, beside our own session, which is closed if it may be in the way.
     pub(super) async fn first(&mut self, session: &mut Option<Probe>) -> Result<Answer<()>, sqlx::Error> {
-        let limit = self.timing.statement_timeout();
-        let attempt = Probe::connect(self.address, self.timing, NAME, limit * 2);
+        let limit = self.bounds.statement_timeout();
+        let attempt = Probe::connect(self.address, NAME, &mut self.bounds, limit * 2);
         let free = async {
             if let Some(session) = session.take() {
                 session.close().await;
@@ -50,8 +53,8 @@ impl<'a> Company<'a> {
 
     /// One more, unless it isn't let in: a pool of a few servers is full by now.
     pub(super) async fn one_more(&mut self) -> Result<(), sqlx::Error> {
-        let limit = self.timing.statement_timeout();
-        let attempt = Probe::connect(self.address, self.timing, NAME, limit * 2);
+        let limit = self.bounds.statement_timeout();
+        let attempt = Probe::connect(self.address, NAME, &mut self.bounds, limit * 2);
         match tokio::time::timeout(limit, attempt).await {
             Ok(probe) => self.members.push(probe?),
             Err(_elapsed) => self.full = true,
@@ -85,6 +88,25 @@ impl<'a> Company<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Whether one of these, when it leaves and comes back, finds what it had left. If it gets another
+    /// backend this time, nothing is known.
+    pub(super) async fn hands_on_unclean(&mut self) -> Result<bool, sqlx::Error> {
+        let Some(mut member) = self.members.pop() else { return Ok(false) };
+        let before = member.facts.backend;
+        member.run("rollback").await?;
+        member.mark("left by an examination").await?;
+        member.close().await;
+        let known = self.members.len();
+        self.one_more().await?;
+        let Some(back) = self.members.get_mut(known) else { return Ok(false) };
+        let (backend, stamp) = back.backend().await?;
+        let found = backend == before && stamp.is_some_and(|stamp| !stamp.is_empty());
+        if found {
+            back.mark("").await?;
+        }
+        Ok(found)
     }
 
     pub(super) async fn leave(self) {

@@ -3,6 +3,7 @@
 use super::{
     Examination, Step, StepOutcome, StepReport, Verdict,
     advice::advise,
+    bounds::Bounds,
     company::Company,
     probe::{Answer, Backend, Facts, Probe, Table, is_code},
 };
@@ -68,15 +69,16 @@ impl Examiner<'_> {
     async fn examine(&mut self, instance: Uuid) -> Result<(PgConnection, Identity), Ended> {
         let name = format!("{APPLICATION_NAME_PREFIX}{instance}");
         let limit = self.timing.statement_timeout();
-        let mut session = Probe::connect(self.address, self.timing, &name, limit).await?;
+        let mut bounds = Bounds::new(self.timing);
+        let mut session = Probe::connect(self.address, &name, &mut bounds, limit).await?;
         self.version = Some(session.facts.version_text.clone());
         let endpoint = format!("{}:{}", self.address.host(), self.address.port());
-        self.note(Step::Connect, StepOutcome::Passed, format!("{endpoint} answers"));
+        self.note(Step::Connect, StepOutcome::Passed, format!("{endpoint} answers{}", without(&bounds)));
         self.canary(&session)?;
-        let mut company = Company::new(self.address, self.timing);
+        let mut company = Company::new(self.address, bounds.clone());
         session = self.age(session, &mut company).await?;
         self.exclusion(&mut session, &mut company).await?;
-        let stamp = self.stability(&mut session).await?;
+        let stamp = self.stability(&mut session, &mut company, &mut bounds).await?;
         company.leave().await;
         self.role(&session.facts)?;
         let Facts { backend, timeline, database_oid: database, .. } = session.facts;
@@ -209,7 +211,12 @@ impl Examiner<'_> {
     }
 
     /// One backend answers throughout, and keeps what a session has. Returns the session's stamp.
-    async fn stability(&mut self, session: &mut Probe) -> Result<String, Ended> {
+    async fn stability(
+        &mut self,
+        session: &mut Probe,
+        company: &mut Company<'_>,
+        bounds: &mut Bounds,
+    ) -> Result<String, Ended> {
         self.at = Step::Stability;
         let ours = session.facts.backend;
         if let Some(leftovers) = session.leftovers().await? {
@@ -218,7 +225,11 @@ impl Examiner<'_> {
             self.refuse_unless_left_out(Step::Stability, because)?;
         }
         if self.address.front_door == FrontDoor::SessionPooler {
-            let (bound, wanted) = (session.set_bounds(self.timing).await?, self.timing.ttl().as_millis());
+            if company.hands_on_unclean().await? {
+                let because = "what a client leaves on a session is handed on to the next one".to_owned();
+                self.refuse_unless_left_out(Step::Stability, because)?;
+            }
+            let (bound, wanted) = (session.set_bounds(bounds).await?, bounds.ttl().as_millis());
             if bound != Some(wanted) {
                 // Without the bound a silent leader would keep its lock for ever.
                 let because = format!("idle_session_timeout is {bound:?} ms after it was set to {wanted} ms");
@@ -226,7 +237,7 @@ impl Examiner<'_> {
             }
         }
         let (stamp, key) = (Uuid::new_v4().simple().to_string(), rand::random::<i64>());
-        session.run(format!("select set_config('tenure.stamp', '{stamp}', false)")).await?;
+        session.mark(&stamp).await?;
         session.run(format!("select pg_try_advisory_lock({key})")).await?;
         let table = session.temporary_table().await?;
         let unlocked = session.truth(format!("select pg_advisory_unlock({key})")).await?;
@@ -318,6 +329,13 @@ impl Examiner<'_> {
 
 /// `PostgreSQL` has every function that the examination calls.
 const UNDEFINED_FUNCTION: &str = "42883";
+
+fn without(bounds: &Bounds) -> String {
+    if bounds.without.is_empty() {
+        return String::new();
+    }
+    format!(", but lets nobody set {}", bounds.without.join(", "))
+}
 
 fn older(probe: &Probe) -> String {
     format!(

@@ -35,12 +35,14 @@
 //! # A declared session pooler
 //!
 //! When the operator declares a pooler in session mode, its backends are older than our attempt and never
-//! saw our startup packet: steps 2 and 3 are shown and don't decide. The bounds are then `SET`, after step
-//! 4 and read back in step 5.
+//! saw our startup packet: steps 2 and 3 are shown and don't decide. The bounds are then `SET` and read
+//! back in step 5, which also looks whether the pooler cleans a backend before it hands it on: one that
+//! doesn't would hand on our bounds, and the locks of a leader that died.
 //!
-//! It uses at most four connections.
+//! It uses at most five connections.
 
 mod advice;
+mod bounds;
 mod company;
 mod examination;
 mod probe;

@@ -3,7 +3,8 @@
 //! Everything goes through the simple protocol. A prepared statement fails through some poolers in ways
 //! that would hide what is to be seen.
 
-use crate::{FrontDoor, LeaseAddress, Timing, clock::BootClock, clock::Clock as _};
+use super::bounds::Bounds;
+use crate::{FrontDoor, LeaseAddress, clock::BootClock, clock::Clock as _};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, postgres::PgRow};
 use std::{fmt, future::Future, time::Duration};
 
@@ -85,20 +86,28 @@ impl Probe {
     /// waited for no longer than `limit`.
     pub(super) async fn connect(
         address: &LeaseAddress,
-        timing: &Timing,
         application_name: &str,
+        bounds: &mut Bounds,
         limit: Duration,
     ) -> Result<Self, sqlx::Error> {
         let canary = format!("{:032x}", rand::random::<u128>());
-        let mut options = address.options.clone().application_name(application_name);
-        if address.front_door == FrontDoor::Direct {
-            options = options.options([("tenure.canary", canary.as_str())]).options(bounds(timing));
-        }
-        let attempt = BootClock.now();
-        let mut connection = bounded(limit, Box::pin(PgConnection::connect_with(&options))).await?;
+        let plain = address.options.clone().application_name(application_name);
+        let (attempt, mut connection) = loop {
+            let mut options = plain.clone();
+            if address.front_door == FrontDoor::Direct {
+                options = options.options([("tenure.canary", &canary)]).options(bounds.settings());
+            }
+            let attempt = BootClock.now();
+            match bounded(limit, Box::pin(PgConnection::connect_with(&options))).await {
+                Ok(connection) => break (attempt, connection),
+                Err(error) if bounds.can_do_without(&error) => {}
+                Err(error) => return Err(error),
+            }
+        };
         let row = bounded(limit, sqlx::raw_sql(FACTS).fetch_one(&mut connection)).await?;
         let elapsed = BootClock.now().since(attempt);
-        let age = Duration::from_micros(parse(&row, "age")?);
+        // Negative when the server's clock was set back meanwhile.
+        let age = Duration::from_micros(parse::<i64>(&row, "age")?.try_into().unwrap_or(0));
         let in_recovery = row.try_get::<&str, _>("in_recovery")? == "true";
         let timeline = if in_recovery {
             String::new()
@@ -123,7 +132,7 @@ impl Probe {
             database_oid: parse(&row, "database_oid")?,
             system,
         };
-        Ok(Self { connection, canary, age, elapsed, facts, limit: timing.statement_timeout() })
+        Ok(Self { connection, canary, age, elapsed, facts, limit: bounds.statement_timeout() })
     }
 
     /// The backend that answers now, and the stamp of its session.
@@ -156,6 +165,11 @@ impl Probe {
              set local idle_in_transaction_session_timeout = {idle}"
         ))
         .await
+    }
+
+    /// Stamps the session.
+    pub(super) async fn mark(&mut self, stamp: &str) -> Result<(), sqlx::Error> {
+        self.run(format!("select set_config('tenure.stamp', '{stamp}', false)")).await
     }
 
     /// What somebody else left in the session that was handed to us; `None` when nothing.
@@ -192,12 +206,17 @@ impl Probe {
     }
 
     /// Sets the bounds for the session, where the startup packet didn't carry them, and reads one back.
-    pub(super) async fn set_bounds(&mut self, timing: &Timing) -> Result<Option<u128>, sqlx::Error> {
-        let set: Vec<_> = bounds(timing)
-            .iter()
-            .map(|(name, value)| format!("set_config('{name}', '{value}', false)"))
-            .collect();
-        self.run(format!("select {}", set.join(", "))).await?;
+    pub(super) async fn set_bounds(&mut self, bounds: &mut Bounds) -> Result<Option<u128>, sqlx::Error> {
+        loop {
+            let set =
+                bounds.settings().map(|(name, value)| format!("set_config('{name}', '{value}', false)"));
+            let set = set.collect::<Vec<_>>().join(", ");
+            match self.run(format!("select {set}")).await {
+                Ok(()) => break,
+                Err(error) if bounds.can_do_without(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
         let row = self.row("select setting from pg_settings where name = 'idle_session_timeout'").await?;
         Ok(row.try_get::<&str, _>(0)?.parse().ok())
     }
@@ -263,25 +282,6 @@ pub(super) async fn hindered<T>(
     }
     free.await;
     bounded(limit, work).await.map(Answer::OnceFree)
-}
-
-/// The session's bounds: after ttl of silence, whatever the cause, the server frees the locks by itself.
-///
-/// `idle_session_timeout` covers a process that is frozen or cut off; the TCP settings find a dead peer
-/// while a statement runs; `client_connection_check_interval` notices a closed socket during one.
-fn bounds(timing: &Timing) -> [(&'static str, String); 8] {
-    let (ttl, statement) = (timing.ttl(), timing.statement_timeout());
-    let seconds = |duration: Duration| duration.as_secs().max(1).to_string();
-    [
-        ("idle_session_timeout", ttl.as_millis().to_string()),
-        ("idle_in_transaction_session_timeout", statement.as_millis().to_string()),
-        ("statement_timeout", statement.as_millis().to_string()),
-        ("tcp_user_timeout", ttl.as_millis().to_string()),
-        ("tcp_keepalives_idle", seconds(ttl / 3)),
-        ("tcp_keepalives_interval", seconds(ttl / 6)),
-        ("tcp_keepalives_count", "3".to_owned()),
-        ("client_connection_check_interval", (ttl / 3).as_millis().to_string()),
-    ]
 }
 
 async fn bounded<T>(

@@ -61,7 +61,9 @@ impl Step {
         match self {
             Step::Connect => "everything that answers",
             Step::Canary => "a pooler that repeats unknown startup options by SET",
-            Step::Age => "a pool that opens a new backend for each client or transaction",
+            Step::Age => {
+                "a pool that opens a new backend for each client or transaction; a clock that is set back"
+            }
             Step::Exclusion => "a session that moves later, when no other transaction pushes it",
             Step::Stability => {
                 "a pool that is idle, or moves a session after a time; each heartbeat looks again"
@@ -76,7 +78,7 @@ impl Step {
             Step::Connect | Step::Role => "none",
             Step::Canary | Step::Age => "a pooler in session mode, until it is declared",
             Step::Exclusion => "one that lets in a single connection, where nobody could stand by",
-            Step::Stability => "a session pooler that doesn't clean a backend before it hands it on",
+            Step::Stability => "none: a session pooler that hands on what it didn't clean strands locks",
         }
     }
 
