@@ -1,8 +1,11 @@
 //! Each step of the examination is needed: there is a door that only this step refuses.
 
 use std::collections::BTreeSet;
-use tenure::front_door::Step;
-use tenure_front_doors::matrix::{Expected, Lane, rows};
+use tenure::{
+    FrontDoor, LeaseAddress, Timing,
+    front_door::{Step, examine},
+};
+use tenure_front_doors::matrix::{Door, Expected, Lane, rows};
 
 #[tokio::test]
 async fn for_each_step_there_is_a_door_that_is_accepted_without_it() {
@@ -19,4 +22,15 @@ async fn for_each_step_there_is_a_door_that_is_accepted_without_it() {
     // Without a connection there is nothing to be wrong about.
     let expected: BTreeSet<Step> = Step::ALL.into_iter().filter(|step| *step != Step::Connect).collect();
     assert_eq!(shown, expected);
+}
+
+#[tokio::test]
+async fn a_primary_that_hides_its_log_is_accepted_without_a_timeline() {
+    let lane = Lane::start();
+    let open = Door::HiddenLog.open(&lane).await;
+    let address = LeaseAddress::parse(&open.url, FrontDoor::Direct).unwrap();
+    let examination = examine(&address, &Timing::default()).await;
+    assert!(examination.accepted(), "{examination:#?}");
+    let role = examination.steps.last().unwrap();
+    assert!(role.evidence.contains("timeline not shown"), "{role:?}");
 }

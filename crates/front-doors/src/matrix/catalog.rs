@@ -56,8 +56,21 @@ fn servers() -> Vec<Row> {
         row("PostgreSQL", "hot standby", Door::Standby, Refused).declared(),
         row("PostgreSQL", "promoted standby", Door::Promoted, Accepted),
         row("PostgreSQL", "transactions read-only", Door::ReadOnly, Refused).only(Step::Role),
-        row("advisory locks are stubs", "always true", Door::StubLocks, Refused).only(Step::Exclusion),
-        row("advisory locks are stubs", "always true", Door::StubLocks, Refused).declared(),
+        row(
+            "advisory locks are stubs",
+            "always true for a session, real in a transaction",
+            Door::StubLocks,
+            Refused,
+        )
+        .only(Step::Exclusion),
+        row(
+            "advisory locks are stubs",
+            "always true for a session, real in a transaction",
+            Door::StubLocks,
+            Refused,
+        )
+        .declared(),
+        row("PostgreSQL", "primary, wal_level kept low by the service", Door::HiddenLog, Accepted),
         row("no advisory locks", "the function doesn't exist", Door::NoLocks, Refused),
         row("nothing", "a port where nobody listens", Door::Nobody, Unreachable),
     ]);
@@ -153,6 +166,12 @@ fn changes() -> Vec<Row> {
         changing("imitated proxy", "moves a session", proxy(Quirk::MovesAfter(40)), Change::Time),
         changing("imitated proxy", "becomes a transaction pool", proxy(Quirk::PoolsAfter(40)), Change::Crowd),
         changing("PostgreSQL", "primary", Door::Server, Change::BackendEnds),
+        changing(
+            "PostgreSQL",
+            "primary, wal_level kept low by the service",
+            Door::HiddenLog,
+            Change::BackendEnds,
+        ),
         changing("tunnel", "plain TCP", Door::Tunnel, Change::PoolerInserted),
         changing("PostgreSQL", "promoted standby", Door::Promoted, Change::Demoted),
     ]

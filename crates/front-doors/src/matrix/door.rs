@@ -23,6 +23,8 @@ pub enum Door {
     ReadOnly,
     /// A server whose advisory-lock functions always say yes.
     StubLocks,
+    /// A server that doesn't show where its log is, and so no timeline.
+    HiddenLog,
     /// A server that has no advisory locks.
     NoLocks,
     /// Nothing listens there.
@@ -134,6 +136,12 @@ create or replace function pg_catalog.pg_try_advisory_lock(bigint) returns boole
 create or replace function pg_catalog.pg_advisory_unlock(bigint) returns boolean language sql as 'select true'";
 const NO_LOCKS: &str = "alter function pg_catalog.pg_try_advisory_lock(bigint) rename to another_name";
 
+/// Fails with the code that Aurora gives.
+const HIDDEN_LOG: &str = "\
+create sequence never_used;
+create or replace function pg_catalog.pg_current_wal_lsn() returns pg_lsn language sql as
+$$ select currval('public.never_used')::text::pg_lsn $$";
+
 impl Door {
     /// Makes it.
     ///
@@ -143,7 +151,7 @@ impl Door {
     pub async fn open(self, lane: &Lane) -> Open {
         let database = match self {
             // pgpool-II never keeps a backend of the database `postgres`.
-            Door::ReadOnly | Door::StubLocks | Door::NoLocks | Door::Pgpool { .. } => {
+            Door::ReadOnly | Door::StubLocks | Door::NoLocks | Door::HiddenLog | Door::Pgpool { .. } => {
                 lane.own_database().await
             }
             _ => "postgres".to_owned(),
@@ -166,6 +174,7 @@ impl Door {
                 open.url = format!("postgres://postgres@127.0.0.1:{}/x", tenure_testkit::free_port());
             }
             Door::StubLocks => run(&open.direct, STUBS).await,
+            Door::HiddenLog => run(&open.direct, HIDDEN_LOG).await,
             Door::NoLocks => run(&open.direct, NO_LOCKS).await,
             Door::ReadOnly => {
                 let read_only = format!("alter database {database} set default_transaction_read_only = on");

@@ -269,7 +269,7 @@ impl Examiner<'_> {
             "server {}.{}, {what}, timeline {}, {}",
             facts.version / 10_000,
             facts.version % 10_000,
-            facts.timeline,
+            facts.timeline.map_or_else(|| "not shown".to_owned(), |timeline| timeline.to_string()),
             place(facts)
         );
         if facts.in_recovery || facts.read_only || facts.version < OLDEST {

@@ -4,7 +4,7 @@
 //! that would hide what is to be seen.
 
 use super::bounds::Bounds;
-use crate::{FrontDoor, LeaseAddress, clock::BootClock, clock::Clock as _};
+use crate::{FrontDoor, LeaseAddress, clock::BootClock, clock::Clock as _, postgres::read_timeline};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, postgres::PgRow};
 use std::{fmt, future::Future, time::Duration};
 
@@ -31,7 +31,8 @@ pub(super) struct Facts {
     pub(super) version_text: String,
     pub(super) in_recovery: bool,
     pub(super) read_only: bool,
-    pub(super) timeline: String,
+    /// `None` in recovery, and where the server keeps it to itself.
+    pub(super) timeline: Option<i64>,
     pub(super) database: String,
     pub(super) database_oid: i64,
     pub(super) system: String,
@@ -76,7 +77,11 @@ const UNDEFINED_TABLE: &str = "42P01";
 const INSUFFICIENT_PRIVILEGE: &str = "42501";
 const READ_ONLY: &str = "25006";
 
-/// A primary's timeline. Errors in recovery, so it is asked only outside of it.
+const NOT_IN_STATE: &str = "55000";
+const UNSUPPORTED: &str = "0A000";
+
+/// A primary's timeline. Errors in recovery, so it is asked only outside of it. Aurora shows it only with
+/// `wal_level = logical`: <https://github.com/DataDog/integrations-core/issues/20356>.
 const TIMELINE: &str = "select substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
 /// The cluster's identifier. Some managed services keep it to themselves.
 const SYSTEM: &str = "select system_identifier::text from pg_control_system()";
@@ -110,9 +115,13 @@ impl Probe {
         let age = Duration::from_micros(parse::<i64>(&row, "age")?.try_into().unwrap_or(0));
         let in_recovery = row.try_get::<&str, _>("in_recovery")? == "true";
         let timeline = if in_recovery {
-            String::new()
+            None
         } else {
-            bounded(limit, sqlx::raw_sql(TIMELINE).fetch_one(&mut connection)).await?.try_get(0)?
+            match bounded(limit, sqlx::raw_sql(TIMELINE).fetch_one(&mut connection)).await {
+                Ok(row) => read_timeline(row.try_get(0)?),
+                Err(error) if is_code(&error, NOT_IN_STATE) || is_code(&error, UNSUPPORTED) => None,
+                Err(error) => return Err(error),
+            }
         };
         let system = match bounded(limit, sqlx::raw_sql(SYSTEM).fetch_one(&mut connection)).await {
             Ok(row) => row.try_get(0)?,

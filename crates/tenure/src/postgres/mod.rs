@@ -7,7 +7,7 @@ mod session;
 mod sql;
 
 pub use holders::{LockHolder, lock_holders};
-pub(crate) use session::{Identity, PgSession};
+pub(crate) use session::{Identity, PgSession, read_timeline};
 
 use crate::{
     LeaseAddress, Timing,

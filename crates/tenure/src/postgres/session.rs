@@ -23,8 +23,8 @@ pub(crate) struct Identity {
     pub(crate) stamp: String,
     /// The database's object identifier, as `pg_locks` shows it.
     pub(crate) database: i64,
-    /// The timeline's eight hexadecimal digits in names of WAL files.
-    pub(crate) timeline: String,
+    /// The timeline, from names of WAL files; `None` where the server doesn't show it.
+    pub(crate) timeline: Option<i64>,
 }
 
 /// See the module.
@@ -64,9 +64,9 @@ impl PgSession {
         if get::<bool>(row, "in_recovery")? {
             return changed(EndReason::InRecovery, "the server is in recovery".to_owned());
         }
-        let timeline: String = get(row, "timeline")?;
+        let timeline = get::<Option<&str>>(row, "timeline")?.and_then(read_timeline);
         if timeline != self.identity.timeline {
-            let detail = format!("timeline {} became {timeline}", self.identity.timeline);
+            let detail = format!("timeline {:?} became {timeline:?}", self.identity.timeline);
             return changed(EndReason::TimelineChanged, detail);
         }
         let (own, proven): (i64, i64) = (get(row, "own")?, get(row, "proven")?);
@@ -107,8 +107,8 @@ impl PgSession {
             tx.rollback().await?;
             return Ok(attempts);
         }
-        let timeline = i64::from_str_radix(&self.identity.timeline, 16)
-            .map_err(|error| sqlx::Error::Decode(error.into()))?;
+        // Where it isn't shown, the storage is the service's own, and a failover loses no epoch.
+        let timeline = self.identity.timeline.unwrap_or(1);
         let begun = sqlx::query(sql::BEGIN_TERMS)
             .bind(locked.iter().map(Role::name).collect::<Vec<_>>())
             .bind(locked.iter().map(Role::key).collect::<Vec<_>>())
@@ -162,6 +162,11 @@ fn all_unlocked(rows: &[PgRow]) -> Result<(), Lost> {
     Ok(())
 }
 
+/// Eight hexadecimal digits.
+pub(crate) fn read_timeline(digits: &str) -> Option<i64> {
+    i64::from_str_radix(digits, 16).ok()
+}
+
 fn get<'r, T: sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>>(
     row: &'r PgRow,
     column: &str,
@@ -176,6 +181,7 @@ impl LeaseSession for PgSession {
             .bind(held)
             .bind(wanted)
             .bind(self.identity.database)
+            .bind(self.identity.timeline.is_some())
             .fetch_one(&mut self.connection)
             .await
             .map_err(|error| lost(&error))?;

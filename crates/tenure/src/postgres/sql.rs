@@ -5,7 +5,8 @@
 
 /// Proves the session and its locks, and finds the wanted keys that nobody holds. One read, no write.
 ///
-/// `$1` the keys that are held, `$2` those that are wanted, `$3` this database. The subqueries are written with `in`, which
+/// `$1` the keys that are held, `$2` those that are wanted, `$3` this database, `$4` whether the timeline
+/// can be asked for. The subqueries are written with `in`, which
 /// `PostgreSQL` hashes: a join would be planned for ten keys and take seconds for ten thousand.
 pub(super) const PULSE: &str = "\
 with advisory as materialized (
@@ -17,8 +18,8 @@ select me.pid,
        (extract(epoch from me.backend_start) * 1000000)::bigint as backend_start,
        current_setting('tenure.stamp', true) as stamp,
        pg_is_in_recovery() as in_recovery,
-       case when pg_is_in_recovery() then ''
-            else substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) end as timeline,
+       case when $4 and not pg_is_in_recovery()
+            then substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) end as timeline,
        (select count(*) from advisory where pid = pg_backend_pid()) as own,
        (select count(*) from unnest($1::bigint[]) as held(key)
         where (key in (select key from advisory where pid = pg_backend_pid())) is true) as proven,
