@@ -39,7 +39,8 @@
 //! back in step 5, which also looks whether the pooler cleans a backend before it hands it on: one that
 //! doesn't would hand on our bounds, and the locks of a leader that died.
 //!
-//! It uses at most five connections.
+//! It uses at most five connections. The verdicts on a matrix of real doors, and a page for each product,
+//! are in `docs/front-doors`.
 
 mod advice;
 mod bounds;
