@@ -14,7 +14,7 @@ const STEP: Duration = Duration::from_millis(20);
 /// How long a pool is asked for another backend.
 const ATTEMPT: Duration = Duration::from_millis(500);
 /// How many backends of a pool are looked into.
-const BACKENDS: usize = 4;
+const BACKENDS: usize = 10;
 
 const LOCKS_AND_TABLES: &str = "\
 select 'lock ' || classid || ' ' || objid from pg_locks

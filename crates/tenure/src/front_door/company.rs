@@ -90,6 +90,15 @@ impl<'a> Company<'a> {
         Ok(None)
     }
 
+    /// One of these ends its transaction, or begins the next: a backend changes hands if it can.
+    pub(super) async fn stir(&mut self, begin: bool) -> Result<(), sqlx::Error> {
+        match self.members.last_mut() {
+            Some(member) if begin => member.begin().await,
+            Some(member) => member.run("rollback").await,
+            None => Ok(()),
+        }
+    }
+
     /// Whether one of these, when it leaves and comes back, finds what it had left. If it gets another
     /// backend this time, nothing is known.
     pub(super) async fn hands_on_unclean(&mut self) -> Result<bool, sqlx::Error> {

@@ -21,6 +21,11 @@ use uuid::Uuid;
 /// The oldest server that can end a silent session by itself.
 const OLDEST: i32 = 140_000;
 
+/// How often a declared pooler is given the occasion to give our backend away, before anything is put into
+/// the session. A busy pool may return it by chance: about one time in three with as many clients as
+/// backends to spare.
+const STIRS: usize = 12;
+
 /// Why an examination ended before it was accepted.
 enum Ended {
     /// A step decided against the door.
@@ -210,6 +215,17 @@ impl Examiner<'_> {
         }
     }
 
+    /// Our session keeps its backend although others come and go.
+    async fn unmoved(&mut self, session: &mut Probe, company: &mut Company<'_>) -> Result<(), Ended> {
+        for _ in 0..STIRS {
+            for begin in [false, true] {
+                company.stir(begin).await?;
+                self.kept(session, company).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// One backend answers throughout, and keeps what a session has. Returns the session's stamp.
     async fn stability(
         &mut self,
@@ -219,6 +235,9 @@ impl Examiner<'_> {
     ) -> Result<String, Ended> {
         self.at = Step::Stability;
         let ours = session.facts.backend;
+        if self.address.front_door == FrontDoor::SessionPooler {
+            self.unmoved(session, company).await?;
+        }
         if let Some(leftovers) = session.leftovers().await? {
             let because =
                 format!("the session was handed to us with leftovers of somebody else: {leftovers}");
